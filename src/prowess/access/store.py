@@ -1,0 +1,113 @@
+"""Table and queries of permission grants (G2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Column, Connection, Index, Row, Table, Text, bindparam, insert, select, update
+
+from prowess.access.model import Grant, GrantScope, GrantStatus
+from prowess.db.metadata import instant, metadata
+from prowess.kernel.clock import from_ms, to_ms
+
+grants = Table(
+    "skill_permission_grants",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("skill_id", Text, nullable=False),
+    Column("skill_version", Text, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("granted_by", Text, nullable=False),
+    instant("granted_at"),
+    instant("updated_at"),
+    instant("expires_at", nullable=True),
+    instant("revoked_at", nullable=True),
+    Index("ix_skill_permission_grants_key", "tenant", "user_id", "skill_id", "status"),
+)
+# One active grant a key. No agent and no resource are stored as '', which no id can be, so that uniqueness sees them.
+Index(
+    "uq_skill_permission_grants_active",
+    *(grants.c[name] for name in ("tenant", "user_id", "skill_id", "code", "scope", "agent_id", "resource")),
+    unique=True,
+    sqlite_where=grants.c.status == "active",
+    postgresql_where=grants.c.status == "active",
+)
+
+_ACTIVE_FOR_SKILL = select(grants).where(
+    grants.c.tenant == bindparam("tenant"),
+    grants.c.user_id == bindparam("user"),
+    grants.c.skill_id == bindparam("skill"),
+    grants.c.status == "active",
+)
+_INSERT = insert(grants).inline()
+_REVOKE = (
+    update(grants)
+    .where(grants.c.id == bindparam("grant"), grants.c.status == "active")
+    .values(status="revoked", revoked_at=bindparam("at"), updated_at=bindparam("at"))
+)
+
+
+def active_grants(connection: Connection, tenant: str, user: str, skill: str) -> tuple[Grant, ...]:
+    """Every active grant of the user to the skill, expired ones included: the gate judges time."""
+    rows = connection.execute(_ACTIVE_FOR_SKILL, {"tenant": tenant, "user": user, "skill": skill})
+    return tuple(_to_grant(row) for row in rows)
+
+
+def list_grants(connection: Connection, tenant: str, user: str, *, with_revoked: bool = False) -> list[Grant]:
+    """The user's grants, newest first."""
+    query = select(grants).where(grants.c.tenant == tenant, grants.c.user_id == user)
+    if not with_revoked:
+        query = query.where(grants.c.status == "active")
+    return [_to_grant(row) for row in connection.execute(query.order_by(grants.c.granted_at.desc(), grants.c.id))]
+
+
+def insert_grant(connection: Connection, grant: Grant) -> None:
+    """Store a new active grant."""
+    at = to_ms(grant.granted_at)
+    row = {
+        "id": grant.id,
+        "tenant": grant.tenant,
+        "user_id": grant.user,
+        "skill_id": grant.skill_id,
+        "skill_version": grant.skill_version,
+        "code": grant.code,
+        "scope": str(grant.scope),
+        "agent_id": grant.agent or "",
+        "resource": grant.resource or "",
+        "status": "active",
+        "granted_by": grant.granted_by,
+        "granted_at": at,
+        "updated_at": at,
+        "expires_at": None if grant.expires_at is None else to_ms(grant.expires_at),
+    }
+    connection.execute(_INSERT, row)
+
+
+def revoke_grant(connection: Connection, grant_id: str, at_ms: int) -> bool:
+    """Mark a grant revoked; false where it no longer was active."""
+    return connection.execute(_REVOKE, {"grant": grant_id, "at": at_ms}).rowcount == 1
+
+
+def _to_grant(row: Row[Any]) -> Grant:
+    return Grant(
+        id=row.id,
+        tenant=row.tenant,
+        user=row.user_id,
+        skill_id=row.skill_id,
+        skill_version=row.skill_version,
+        code=row.code,
+        scope=GrantScope(row.scope),
+        agent=row.agent_id or None,
+        resource=row.resource or None,
+        status=GrantStatus(row.status),
+        granted_at=from_ms(row.granted_at),
+        granted_by=row.granted_by,
+        expires_at=None if row.expires_at is None else from_ms(row.expires_at),
+        revoked_at=None if row.revoked_at is None else from_ms(row.revoked_at),
+    )

@@ -1,0 +1,18 @@
+"""The built-in skills: Python definitions in the same catalog as every other skill (S1)."""
+
+from __future__ import annotations
+
+from prowess.builtin import daily_planning, long_term_goal_planning, meeting_minutes, memory_recall
+from prowess.turns.definitions import SkillDefinition
+
+__all__ = ["builtin_skills"]
+
+
+def builtin_skills() -> tuple[SkillDefinition, ...]:
+    """Every built-in skill at its current version. Cheap: no workflow engine is imported until a workflow runs."""
+    return (
+        long_term_goal_planning.skill(),
+        memory_recall.skill(),
+        daily_planning.skill(),
+        meeting_minutes.skill(),
+    )

@@ -1,0 +1,60 @@
+"""Agents, conversations and messages. A group chat is a conversation of another kind, with members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+
+class ChatRef(NamedTuple):
+    """A conversation or a group: a pair, never a joined string (G11). Session scopes are these pairs too (T7)."""
+
+    kind: Literal["conversation", "group"]
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A persona. ``owner`` null: it belongs to the tenant and every user of it may talk to it."""
+
+    tenant: str
+    id: str
+    name: str
+    persona: str
+    language: str
+    owner: str | None
+    created_at: datetime
+
+    def usable_by(self, user: str) -> bool:
+        """Whether ``user`` may talk to it and scope grants to it (G5)."""
+        return self.owner is None or self.owner == user
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A thread. ``user`` and ``agent`` are null for a group."""
+
+    tenant: str
+    ref: ChatRef
+    user: str | None
+    agent: str | None
+    title: str
+    message_count: int
+    last_message_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as it was said. ``run_id`` and ``session_id`` say which skill use it came from."""
+
+    id: str
+    chat: ChatRef
+    author_kind: Literal["user", "agent"]
+    author: str
+    text: str
+    reply_to: str | None
+    run_id: str | None
+    session_id: str | None
+    created_at: datetime

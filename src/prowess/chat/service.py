@@ -1,0 +1,159 @@
+"""Agents, conversations and groups: who may enter, and what is made on first use."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from prowess.chat.model import Agent, ChatRef, Conversation, Message
+from prowess.chat.store import (
+    find_agent,
+    find_conversation,
+    insert_agent,
+    insert_conversation,
+    insert_member,
+    is_member,
+    list_agents,
+    list_conversations,
+    list_messages,
+)
+from prowess.errors import Conflict, InvalidInput, NotFound
+from prowess.events.log import EventLog, Transaction
+from prowess.events.model import SYSTEM, Actor
+from prowess.kernel.ids import check_id
+from prowess.kernel.text import check_text
+
+MAX_PERSONA_TEXT = 8_000
+LANGUAGES = ("en", "zh")
+
+
+class ChatService:
+    """The use cases of chat. ``create_missing``: an unknown agent or chat is made on first use (embedded mode)."""
+
+    def __init__(self, log: EventLog, *, create_missing: bool) -> None:
+        self._log = log
+        self._create_missing = create_missing
+
+    def find_seat(self, connection: Connection, tenant: str, chat: ChatRef, user: str, agent: str) -> Agent | None:
+        """The agent, where ``user`` may talk to it in this chat; null where something is still to be made.
+
+        Raises ``NotFound`` (``agent_not_found``, ``chat_not_found``), alike for what is absent and for what belongs to
+        somebody else.
+        """
+        found = find_agent(connection, tenant, agent)
+        if found is None and not self._create_missing:
+            raise NotFound("agent_not_found", agent=agent)
+        if found is not None and not found.usable_by(user):
+            raise NotFound("agent_not_found", agent=agent)
+        conversation = find_conversation(connection, tenant, chat)
+        if conversation is None:
+            if not self._create_missing:
+                raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
+            return None
+        if chat.kind == "group":
+            seated = all(
+                is_member(connection, tenant, chat.id, kind, member)
+                for kind, member in (("user", user), ("agent", agent))
+            )
+            if not seated and not self._create_missing:
+                raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
+            return found if seated else None
+        if (conversation.user, conversation.agent) != (user, agent):
+            raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
+        return found
+
+    def take_seat(self, tenant: str, chat: ChatRef, user: str, agent: str) -> None:
+        """Make what ``find_seat`` missed; losing a race to another thread is fine."""
+        try:
+            with self._log.transaction() as transaction:
+                self._make_missing(transaction, tenant, chat, user, agent)
+        except IntegrityError:
+            return
+
+    def create_agent(
+        self,
+        *,
+        actor: Actor,
+        tenant: str,
+        agent: str,
+        name: str | None = None,
+        persona: str = "",
+        language: str = "en",
+        owner: str | None = None,
+    ) -> Agent:
+        """A new agent. Raises ``Conflict('agent_exists')``, ``InvalidInput``."""
+        check_id(agent, "agent")
+        if language not in LANGUAGES:
+            raise InvalidInput("unknown_language", field="language", known=list(LANGUAGES))
+        if persona:
+            check_text(persona, "persona", limit=MAX_PERSONA_TEXT)
+        with self._log.transaction() as transaction:
+            if find_agent(transaction.connection, tenant, agent) is not None:
+                raise Conflict("agent_exists", agent=agent)
+            made = Agent(tenant, agent, name or _display_name(agent), persona, language, owner, transaction.now)
+            insert_agent(transaction.connection, made)
+            transaction.emit("agent.created", tenant=tenant, actor=actor, agent=agent, user=owner)
+            return made
+
+    def require_agent(self, tenant: str, agent: str, user: str) -> Agent:
+        """An agent that ``user`` may talk to. Raises ``NotFound('agent_not_found')``."""
+        with self._log.database.read() as connection:
+            found = find_agent(connection, tenant, agent)
+        if found is None or not found.usable_by(user):
+            raise NotFound("agent_not_found", agent=agent)
+        return found
+
+    def agents(self, tenant: str) -> list[Agent]:
+        """The tenant's agents."""
+        with self._log.database.read() as connection:
+            return list_agents(connection, tenant)
+
+    def conversations(self, tenant: str, user: str) -> list[Conversation]:
+        """The user's conversations, the latest first."""
+        with self._log.database.read() as connection:
+            return list_conversations(connection, tenant, user)
+
+    def messages(self, tenant: str, chat: ChatRef, *, user: str | None = None, limit: int = 100) -> list[Message]:
+        """The latest messages, oldest first; with ``user``, only of a chat that is theirs (``chat_not_found``)."""
+        with self._log.database.read() as connection:
+            conversation = find_conversation(connection, tenant, chat)
+            if conversation is None or (user is not None and not _may_read(connection, conversation, user)):
+                raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
+            return list_messages(connection, tenant, chat, limit=limit)
+
+    @staticmethod
+    def _make_missing(transaction: Transaction, tenant: str, chat: ChatRef, user: str, agent: str) -> None:
+        connection = transaction.connection
+        if find_agent(connection, tenant, agent) is None:
+            made = Agent(tenant, agent, _display_name(agent), "", "en", None, transaction.now)
+            insert_agent(connection, made)
+            transaction.emit("agent.created", tenant=tenant, actor=SYSTEM, agent=agent)
+        if find_conversation(connection, tenant, chat) is None:
+            single = chat.kind == "conversation"
+            insert_conversation(
+                connection,
+                tenant,
+                chat,
+                user=user if single else None,
+                agent=agent if single else None,
+                title="",
+                at_ms=transaction.now_ms,
+            )
+            transaction.emit("conversation.created", tenant=tenant, actor=SYSTEM, user=user, agent=agent, chat=chat)
+        if chat.kind == "group":
+            for kind, member in (("user", user), ("agent", agent)):
+                if not is_member(connection, tenant, chat.id, kind, member):
+                    insert_member(connection, tenant, chat.id, kind, member, transaction.now_ms)
+                    transaction.emit(
+                        "group.member_added", tenant=tenant, actor=SYSTEM, chat=chat, target=member, kind_of_member=kind
+                    )
+
+
+def _display_name(agent: str) -> str:
+    return agent[:1].upper() + agent[1:]
+
+
+def _may_read(connection: Connection, conversation: Conversation, user: str) -> bool:
+    if conversation.ref.kind == "group":
+        return is_member(connection, conversation.tenant, conversation.ref.id, "user", user)
+    return conversation.user == user

@@ -1,0 +1,259 @@
+"""Tables and queries of agents, conversations and messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Index,
+    Integer,
+    Row,
+    Table,
+    Text,
+    UniqueConstraint,
+    bindparam,
+    insert,
+    select,
+    update,
+)
+
+from prowess.chat.model import Agent, ChatRef, Conversation, Message
+from prowess.db.metadata import BigIntKey, instant, metadata
+from prowess.kernel.clock import from_ms, to_ms
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("persona", Text, nullable=False),
+    Column("language", Text, nullable=False),
+    Column("owner", Text),
+    instant("created_at"),
+)
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("user_id", Text),
+    Column("agent_id", Text),
+    Column("title", Text, nullable=False),
+    Column("message_count", Integer, nullable=False),
+    instant("last_message_at", nullable=True),
+    Column("last_reply_id", Text),
+    instant("created_at"),
+    Index("ix_conversations_user", "tenant", "user_id", "last_message_at"),
+)
+
+group_members = Table(
+    "group_members",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("group_id", Text, primary_key=True),
+    Column("member_kind", Text, primary_key=True),
+    Column("member_id", Text, primary_key=True),
+    instant("joined_at"),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("seq", BigIntKey, primary_key=True, autoincrement=True),
+    Column("tenant", Text, nullable=False),
+    Column("chat_kind", Text, nullable=False),
+    Column("chat_id", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("author_kind", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("reply_to", Text),
+    Column("run_id", Text),
+    Column("session_id", Text),
+    instant("created_at"),
+    UniqueConstraint("tenant", "chat_kind", "chat_id", "id"),
+)
+
+_AGENT = select(agents).where(agents.c.tenant == bindparam("tenant"), agents.c.id == bindparam("agent"))
+_CONVERSATION = select(conversations).where(
+    conversations.c.tenant == bindparam("tenant"),
+    conversations.c.kind == bindparam("kind"),
+    conversations.c.id == bindparam("chat"),
+)
+_MESSAGE = select(messages).where(
+    messages.c.tenant == bindparam("tenant"),
+    messages.c.chat_kind == bindparam("kind"),
+    messages.c.chat_id == bindparam("chat"),
+    messages.c.id == bindparam("message"),
+)
+_COUNT_MESSAGE = (
+    update(conversations)
+    .where(
+        conversations.c.tenant == bindparam("t"),
+        conversations.c.kind == bindparam("k"),
+        conversations.c.id == bindparam("c"),
+    )
+    .values(message_count=conversations.c.message_count + 1, last_message_at=bindparam("at"))
+)
+_COUNT_REPLY = _COUNT_MESSAGE.values(last_reply_id=bindparam("reply"))
+_INSERT_MESSAGE = insert(messages).inline()
+_INSERT_CONVERSATION = insert(conversations).inline()
+_INSERT_MEMBER = insert(group_members).inline()
+_INSERT_AGENT = insert(agents).inline()
+_MEMBER = select(group_members.c.member_id).where(
+    group_members.c.tenant == bindparam("tenant"),
+    group_members.c.group_id == bindparam("group"),
+    group_members.c.member_kind == bindparam("kind"),
+    group_members.c.member_id == bindparam("member"),
+)
+
+
+def find_agent(connection: Connection, tenant: str, agent: str) -> Agent | None:
+    """The agent, or none."""
+    row = connection.execute(_AGENT, {"tenant": tenant, "agent": agent}).first()
+    return None if row is None else _to_agent(row)
+
+
+def list_agents(connection: Connection, tenant: str) -> list[Agent]:
+    """The tenant's agents by id."""
+    query = select(agents).where(agents.c.tenant == tenant).order_by(agents.c.id)
+    return [_to_agent(row) for row in connection.execute(query)]
+
+
+def insert_agent(connection: Connection, agent: Agent) -> None:
+    """Store a new agent; raises ``IntegrityError`` where the id is taken."""
+    row = {
+        "tenant": agent.tenant,
+        "id": agent.id,
+        "name": agent.name,
+        "persona": agent.persona,
+        "language": agent.language,
+        "owner": agent.owner,
+        "created_at": to_ms(agent.created_at),
+    }
+    connection.execute(_INSERT_AGENT, row)
+
+
+def find_conversation(connection: Connection, tenant: str, ref: ChatRef) -> Conversation | None:
+    """The conversation or group, or none."""
+    row = connection.execute(_CONVERSATION, {"tenant": tenant, "kind": ref.kind, "chat": ref.id}).first()
+    return None if row is None else _to_conversation(row)
+
+
+def list_conversations(connection: Connection, tenant: str, user: str) -> list[Conversation]:
+    """The user's conversations, the latest first."""
+    query = (
+        select(conversations)
+        .where(conversations.c.tenant == tenant, conversations.c.user_id == user)
+        .order_by(conversations.c.last_message_at.desc(), conversations.c.id)
+    )
+    return [_to_conversation(row) for row in connection.execute(query)]
+
+
+def insert_conversation(
+    connection: Connection, tenant: str, ref: ChatRef, *, user: str | None, agent: str | None, title: str, at_ms: int
+) -> None:
+    """Store a new conversation or group; raises ``IntegrityError`` where the id is taken."""
+    row = {
+        "tenant": tenant,
+        "kind": ref.kind,
+        "id": ref.id,
+        "user_id": user,
+        "agent_id": agent,
+        "title": title,
+        "message_count": 0,
+        "created_at": at_ms,
+    }
+    connection.execute(_INSERT_CONVERSATION, row)
+
+
+def is_member(connection: Connection, tenant: str, group: str, kind: str, member: str) -> bool:
+    """Whether a ``user`` or ``agent`` belongs to the group."""
+    values = {"tenant": tenant, "group": group, "kind": kind, "member": member}
+    return connection.execute(_MEMBER, values).first() is not None
+
+
+def insert_member(connection: Connection, tenant: str, group: str, kind: str, member: str, at_ms: int) -> None:
+    """Add a member; raises ``IntegrityError`` where it is one already."""
+    row = {"tenant": tenant, "group_id": group, "member_kind": kind, "member_id": member, "joined_at": at_ms}
+    connection.execute(_INSERT_MEMBER, row)
+
+
+def find_message(connection: Connection, tenant: str, ref: ChatRef, message_id: str) -> Message | None:
+    """One message, or none."""
+    values = {"tenant": tenant, "kind": ref.kind, "chat": ref.id, "message": message_id}
+    row = connection.execute(_MESSAGE, values).first()
+    return None if row is None else _to_message(row)
+
+
+def insert_message(connection: Connection, tenant: str, message: Message) -> None:
+    """Store a message and count it; raises ``IntegrityError`` where its id is taken in this chat (ruling 12.26)."""
+    at = to_ms(message.created_at)
+    row = {
+        "tenant": tenant,
+        "chat_kind": message.chat.kind,
+        "chat_id": message.chat.id,
+        "id": message.id,
+        "author_kind": message.author_kind,
+        "author": message.author,
+        "text": message.text,
+        "reply_to": message.reply_to,
+        "run_id": message.run_id,
+        "session_id": message.session_id,
+        "created_at": at,
+    }
+    connection.execute(_INSERT_MESSAGE, row)
+    where = {"t": tenant, "k": message.chat.kind, "c": message.chat.id, "at": at}
+    if message.author_kind == "agent":
+        connection.execute(_COUNT_REPLY, where | {"reply": message.id})
+    else:
+        connection.execute(_COUNT_MESSAGE, where)
+
+
+def list_messages(
+    connection: Connection, tenant: str, ref: ChatRef, *, limit: int, before_seq: int | None = None
+) -> list[Message]:
+    """The latest ``limit`` messages, oldest first."""
+    query = select(messages).where(
+        messages.c.tenant == tenant, messages.c.chat_kind == ref.kind, messages.c.chat_id == ref.id
+    )
+    if before_seq is not None:
+        query = query.where(messages.c.seq < before_seq)
+    rows = connection.execute(query.order_by(messages.c.seq.desc()).limit(limit)).all()
+    return [_to_message(row) for row in reversed(rows)]
+
+
+def _to_agent(row: Row[Any]) -> Agent:
+    return Agent(row.tenant, row.id, row.name, row.persona, row.language, row.owner, from_ms(row.created_at))
+
+
+def _to_conversation(row: Row[Any]) -> Conversation:
+    return Conversation(
+        tenant=row.tenant,
+        ref=ChatRef(row.kind, row.id),
+        user=row.user_id,
+        agent=row.agent_id,
+        title=row.title,
+        message_count=row.message_count,
+        last_message_at=None if row.last_message_at is None else from_ms(row.last_message_at),
+        created_at=from_ms(row.created_at),
+    )
+
+
+def _to_message(row: Row[Any]) -> Message:
+    return Message(
+        id=row.id,
+        chat=ChatRef(row.chat_kind, row.chat_id),
+        author_kind=row.author_kind,
+        author=row.author,
+        text=row.text,
+        reply_to=row.reply_to,
+        run_id=row.run_id,
+        session_id=row.session_id,
+        created_at=from_ms(row.created_at),
+    )

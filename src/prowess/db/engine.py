@@ -1,0 +1,148 @@
+"""Connections and transactions on SQLite and PostgreSQL.
+
+SQLite (WAL, ``synchronous=FULL``): a writer first takes a file lock beside the database, then ``BEGIN IMMEDIATE``, so
+that processes queue in the kernel instead of polling SQLite's own lock; measured in ``docs/decisions/0002``. Whatever a
+writer needs to know it has read before, and checks by revision inside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from prowess.db.filelock import FileLock
+from prowess.errors import StorageError
+
+BUSY_TIMEOUT_MS = 60_000
+_PRAGMAS = (
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
+)
+
+
+class Database:
+    """One database. Safe to share between threads; each ``read`` or ``write`` borrows a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        """``sqlite:///file.db``, ``sqlite://`` (in memory) or ``postgresql://…``.
+
+        Raises ``StorageError('database_url')`` for any other address and ``database_unavailable`` where it cannot be
+        opened.
+        """
+        self.url = _parse_url(url)
+        self.dialect: Literal["sqlite", "postgresql"] = (
+            "sqlite" if self.url.get_backend_name() == "sqlite" else "postgresql"
+        )
+        self._in_memory = self.dialect == "sqlite" and self.url.database in (None, "", ":memory:")
+        self._serial = threading.RLock() if self._in_memory else None
+        self._lock = self._file_lock()
+        self._local = threading.local()
+        self.engine = self._make_engine()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One consistent view; nothing may be written."""
+        with self._serialised(), self._translated(), self.engine.connect() as connection:
+            if self.dialect == "sqlite" and not self._in_memory:
+                connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.rollback()
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction: committed when the block ends, rolled back when it raises.
+
+        Raises ``RuntimeError`` when a thread opens one inside another: it would wait for itself.
+        """
+        if getattr(self._local, "writing", False):
+            raise RuntimeError("a write transaction is already open in this thread")
+        self._local.writing = True
+        try:
+            with self._serialised(), self._lock, self._translated(), self.engine.connect() as connection:
+                if self.dialect == "sqlite":
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                except BaseException:
+                    connection.rollback()
+                    raise
+                connection.commit()
+        finally:
+            self._local.writing = False
+
+    def use_wal(self) -> None:
+        """Switch an SQLite file to write-ahead logging, which it remembers; alone, because the switch needs that."""
+        if self._in_memory or self.dialect != "sqlite":
+            return
+        with self._lock, self._translated(), self.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            connection.rollback()
+
+    def close(self) -> None:
+        """Return every connection. The object is not used afterwards."""
+        self.engine.dispose()
+
+    def _serialised(self) -> AbstractContextManager[Any]:
+        return self._serial if self._serial is not None else nullcontext()
+
+    def _file_lock(self) -> AbstractContextManager[Any]:
+        if self.dialect != "sqlite" or self._in_memory:
+            return nullcontext()
+        return FileLock(f"{self.url.database}.lock")
+
+    def _make_engine(self) -> Engine:
+        if self.dialect == "postgresql":
+            return create_engine(self.url, pool_size=16, max_overflow=64, pool_timeout=60, pool_pre_ping=True)
+        options: dict[str, Any] = {"connect_args": {"check_same_thread": False, "isolation_level": None}}
+        if self._in_memory:
+            options["poolclass"] = StaticPool
+        else:
+            # Both transactions end explicitly, so the pool need not roll back once more.
+            options |= {
+                "poolclass": QueuePool,
+                "pool_size": 16,
+                "max_overflow": 128,
+                "pool_timeout": 60,
+                "pool_reset_on_return": None,
+            }
+        engine = create_engine(self.url, **options)
+        event.listen(engine, "connect", _set_pragmas)
+        return engine
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except DBAPIError as error:
+            raise StorageError("database_unavailable", cause=type(error.orig).__name__) from error
+
+
+def _parse_url(text: str) -> URL:
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise StorageError("database_url") from None
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    if url.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise StorageError("database_url")
+    return url
+
+
+def _set_pragmas(dbapi_connection: Any, _record: Any) -> None:
+    cursor = dbapi_connection.cursor()
+    for pragma in _PRAGMAS:
+        cursor.execute(pragma)
+    cursor.close()

@@ -1,0 +1,218 @@
+"""The append-only log, committed with the state it describes (R1).
+
+``EventLog.transaction()`` is the only way to write: state changes go through its connection, events through ``emit``,
+and both commit together or not at all. Events are buffered and inserted last, so that on PostgreSQL the lock that makes
+sequence numbers follow commit order is held for one insert and the commit. A follower can then trust ``seq > cursor``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Index,
+    Row,
+    Table,
+    Text,
+    bindparam,
+    select,
+)
+
+from prowess.db.engine import Database
+from prowess.db.metadata import BigIntKey, instant, metadata
+from prowess.events.model import EVENT_TYPES, Actor, Event
+from prowess.kernel.canonical import compact_json
+from prowess.kernel.clock import Clock, from_ms, to_ms
+
+_APPEND_LOCK = 0x50524F57  # "PROW": one advisory lock for one log
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", BigIntKey, primary_key=True, autoincrement=True),
+    Column("tenant", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    instant("at"),
+    Column("actor_kind", Text, nullable=False),
+    Column("actor_id", Text, nullable=False),
+    Column("user_id", Text),
+    Column("agent_id", Text),
+    Column("chat_kind", Text),
+    Column("chat_id", Text),
+    Column("message_id", Text),
+    Column("skill_id", Text),
+    Column("skill_version", Text),
+    Column("session_id", Text),
+    Column("run_id", Text),
+    Column("target", Text),
+    Column("decision", Text),
+    Column("data", Text, nullable=False),
+    Column("audit", Boolean, nullable=False),
+    Index("ix_events_tenant", "tenant", "seq"),
+    Index("ix_events_chat", "tenant", "chat_kind", "chat_id", "seq"),
+    sqlite_autoincrement=True,
+)
+
+# Audit rows are events too; the view ``skill_audit_events`` over this table keeps the name that auditors know.
+_AUDIT_ROWS = events.c.audit.is_(True)
+Index("ix_events_audit", events.c.tenant, events.c.seq, sqlite_where=_AUDIT_ROWS, postgresql_where=_AUDIT_ROWS)
+
+followers = Table(
+    "event_followers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("cursor", BigInteger, nullable=False),
+    instant("updated_at"),
+)
+
+_COLUMNS = tuple(column.name for column in events.columns if column.name != "seq")
+_INSERT = {
+    "sqlite": f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})",
+    "postgresql": f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})",
+}
+_AFTER = (
+    select(events)
+    .where(events.c.seq > bindparam("after"), events.c.tenant == bindparam("tenant"))
+    .order_by(events.c.seq)
+    .limit(bindparam("count"))
+)
+
+
+class Transaction:
+    """A write in progress: a connection for state, ``emit`` for events, one instant for both."""
+
+    def __init__(self, connection: Connection, now: datetime) -> None:
+        self.connection = connection
+        self.now = now
+        self.now_ms = to_ms(now)
+        self._rows: list[tuple[Any, ...]] = []
+        self.emitted: list[str] = []
+
+    def emit(
+        self,
+        kind: str,
+        *,
+        tenant: str,
+        actor: Actor,
+        user: str | None = None,
+        agent: str | None = None,
+        chat: tuple[str, str] | None = None,
+        message_id: str | None = None,
+        skill: tuple[str, str] | None = None,
+        session_id: str | None = None,
+        run_id: str | None = None,
+        target: str | None = None,
+        decision: str | None = None,
+        **data: Any,
+    ) -> None:
+        """Append an event when this transaction commits. ``kind`` must be in ``EVENT_TYPES`` (``KeyError``)."""
+        audit = EVENT_TYPES[kind].audit
+        chat_kind, chat_id = chat or (None, None)
+        skill_id, skill_version = skill or (None, None)
+        self._rows.append(
+            (
+                tenant,
+                kind,
+                self.now_ms,
+                actor.kind,
+                actor.id,
+                user,
+                agent,
+                chat_kind,
+                chat_id,
+                message_id,
+                skill_id,
+                skill_version,
+                session_id,
+                run_id,
+                target,
+                decision,
+                compact_json(data) if data else "{}",
+                audit,
+            )
+        )
+        self.emitted.append(kind)
+
+    def flush(self, dialect: str) -> None:
+        """Insert the buffered events; called once, just before the commit."""
+        if not self._rows:
+            return
+        if dialect == "postgresql":
+            self.connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_APPEND_LOCK})")
+        self.connection.exec_driver_sql(_INSERT[dialect], self._rows)
+
+
+class EventLog:
+    """The log of one database."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self.database = database
+        self.clock = clock
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """State and events, together or not at all."""
+        with self.database.write() as connection:
+            transaction = Transaction(connection, self.clock.now())
+            yield transaction
+            transaction.flush(self.database.dialect)
+
+    def after(self, tenant: str, seq: int = 0, limit: int = 1000) -> list[Event]:
+        """Events of a tenant with a greater sequence number, oldest first."""
+        with self.database.read() as connection:
+            rows = connection.execute(_AFTER, {"tenant": tenant, "after": seq, "count": limit})
+            return [to_event(row) for row in rows]
+
+    def audit(
+        self,
+        tenant: str,
+        *,
+        user: str | None = None,
+        skill: str | None = None,
+        decision: str | None = None,
+        since: datetime | None = None,
+        limit: int = 100,
+    ) -> list[Event]:
+        """Audit events, newest first."""
+        query = select(events).where(events.c.tenant == tenant, _AUDIT_ROWS)
+        if user is not None:
+            query = query.where(events.c.user_id == user)
+        if skill is not None:
+            query = query.where(events.c.skill_id == skill)
+        if decision is not None:
+            query = query.where(events.c.decision == decision)
+        if since is not None:
+            query = query.where(events.c.at >= to_ms(since))
+        with self.database.read() as connection:
+            return [to_event(row) for row in connection.execute(query.order_by(events.c.seq.desc()).limit(limit))]
+
+
+def to_event(row: Row[Any]) -> Event:
+    """A row of the table as a record."""
+    return Event(
+        seq=row.seq,
+        tenant=row.tenant,
+        type=row.type,
+        at=from_ms(row.at),
+        actor=Actor(row.actor_kind, row.actor_id),
+        user=row.user_id,
+        agent=row.agent_id,
+        chat_kind=row.chat_kind,
+        chat_id=row.chat_id,
+        message_id=row.message_id,
+        skill_id=row.skill_id,
+        skill_version=row.skill_version,
+        session_id=row.session_id,
+        run_id=row.run_id,
+        target=row.target,
+        decision=row.decision,
+        data=json.loads(row.data),
+    )

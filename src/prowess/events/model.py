@@ -1,0 +1,116 @@
+"""The events of Prowess: one table of types, one record shape (T13, R1 to R3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from prowess.kernel.clock import iso
+
+DecisionWord = Literal["allowed", "denied", "succeeded", "failed", "cancelled"]
+
+
+class EventType(NamedTuple):
+    """What a type means, and whether its events are audit rows."""
+
+    meaning: str
+    audit: bool = False
+
+
+EVENT_TYPES: Mapping[str, EventType] = {
+    "agent.created": EventType("an agent was made"),
+    "conversation.created": EventType("a conversation or group was made"),
+    "group.member_added": EventType("a person or agent joined a group"),
+    "turn.started": EventType("a message was accepted"),
+    "turn.completed": EventType("the reply was stored"),
+    "turn.failed": EventType("the voice or the caller could not finish the turn"),
+    "safety.responded": EventType("the safety response answered before any skill", audit=True),
+    "skill.selected": EventType("a skill was chosen for the turn"),
+    "command.unknown": EventType("a slash command named nothing that is visible here"),
+    "run.recorded": EventType("a use of a skill was recorded"),
+    "session.created": EventType("a workflow session began"),
+    "session.advanced": EventType("a workflow session took an answer"),
+    "session.completed": EventType("a workflow session reached its end"),
+    "session.cancelled": EventType("a workflow session was cancelled", audit=True),
+    "session.expired": EventType("a workflow session passed its time"),
+    "session.failed": EventType("a workflow session could not go on"),
+    "session.parked": EventType("a workflow session was set aside"),
+    "session.resumed": EventType("a parked workflow session came back"),
+    "tool.decided": EventType("the gate decided on a tool call", audit=True),
+    "tool.finished": EventType("a tool call ended", audit=True),
+    "tool.refused": EventType("a tool call was refused before the gate: unknown, over its limit, invalid", audit=True),
+    "permission.granted": EventType("a user consented", audit=True),
+    "permission.revoked": EventType("a consent was taken back", audit=True),
+    "skill.added": EventType("a skill version entered the catalog", audit=True),
+    "skill.removed": EventType("a skill left the catalog", audit=True),
+    "skill.bound": EventType("a skill was enabled, disabled, pinned or unpinned", audit=True),
+    "memory.added": EventType("something was remembered", audit=True),
+    "memory.corrected": EventType("a memory was corrected", audit=True),
+    "memory.deleted": EventType("a memory was deleted", audit=True),
+    "memory.exported": EventType("memories were exported", audit=True),
+}
+
+
+class Actor(NamedTuple):
+    """Who did it: ``user``, ``agent``, ``operator`` or ``system``, and which one."""
+
+    kind: Literal["user", "agent", "operator", "system"]
+    id: str
+
+
+SYSTEM = Actor("system", "prowess")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One entry of the log. ``data`` holds plain metadata: never message, memory, input or output text (R3)."""
+
+    seq: int = 0
+    tenant: str
+    type: str
+    at: datetime
+    actor: Actor
+    user: str | None = None
+    agent: str | None = None
+    chat_kind: str | None = None
+    chat_id: str | None = None
+    message_id: str | None = None
+    skill_id: str | None = None
+    skill_version: str | None = None
+    session_id: str | None = None
+    run_id: str | None = None
+    target: str | None = None
+    decision: DecisionWord | None = None
+    data: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape of ``prowess audit list`` and of the event stream."""
+        fields = {name: getattr(self, name) for name in _PLAIN}
+        shown = {name: value for name, value in fields.items() if value is not None}
+        actor = {"kind": self.actor.kind, "id": self.actor.id}
+        return {
+            "seq": self.seq,
+            "type": self.type,
+            "at": iso(self.at),
+            "actor": actor,
+            **shown,
+            "data": dict(self.data),
+        }
+
+
+_PLAIN = (
+    "tenant",
+    "user",
+    "agent",
+    "chat_kind",
+    "chat_id",
+    "message_id",
+    "skill_id",
+    "skill_version",
+    "session_id",
+    "run_id",
+    "target",
+    "decision",
+)

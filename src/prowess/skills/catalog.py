@@ -1,0 +1,156 @@
+"""One catalog over all kinds of skill: built-in definitions and the tenant's installed versions (S6, S7, T6).
+
+A catalog is an immutable snapshot. The service keeps one a tenant and replaces it when the tenant's revision in the
+database has moved, so a change made by any process is in force at the next turn (C10).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from prowess.errors import Conflict
+from prowess.kernel.canonical import text_digest
+from prowess.skills.manifest import SkillManifest
+from prowess.skills.names import Version
+from prowess.skills.store import StoredSkill, catalog_revision, stored_skills
+
+
+class HasManifest(Protocol):
+    """What the catalog needs of a definition."""
+
+    @property
+    def manifest(self) -> SkillManifest:
+        """Its declaration."""
+        ...
+
+
+D = TypeVar("D", bound=HasManifest)
+
+BUILT_IN = "built-in"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry(Generic[D]):
+    """One version of one skill. ``source`` is ``built-in`` or where it was installed from."""
+
+    definition: D
+    source: str
+    digest: str
+    notes: tuple[str, ...] = ()
+    """what does not work here yet: codes with a sentence under ``note.<code>``"""
+    removed: bool = False
+
+    @property
+    def manifest(self) -> SkillManifest:
+        """The declaration of this version."""
+        return self.definition.manifest
+
+
+class Catalog(Generic[D]):
+    """An immutable snapshot: id → versions, newest first."""
+
+    def __init__(self, entries: Iterable[CatalogEntry[D]]) -> None:
+        """Raises ``Conflict`` for what cannot stand beside each other: ``skill_exists``, ``skill_digest_differs``,
+        ``skill_kind_differs``.
+        """
+        skills: dict[str, dict[str, CatalogEntry[D]]] = {}
+        for entry in entries:
+            versions = skills.setdefault(entry.manifest.id, {})
+            check_fits(entry, versions.values())
+            versions[entry.manifest.version] = entry
+        self._skills = {skill_id: _newest_first(versions) for skill_id, versions in sorted(skills.items())}
+        current = (_current(versions.values()) for versions in self._skills.values())
+        self._current = {entry.manifest.id: entry for entry in current if entry is not None}
+
+    def get(self, skill_id: str, version: str) -> CatalogEntry[D] | None:
+        """That very version, removed or not: running sessions are pinned to it (W4)."""
+        return self._skills.get(skill_id, {}).get(version)
+
+    def current(self, skill_id: str) -> CatalogEntry[D] | None:
+        """The newest stable version that was not removed; the newest pre-release where none is stable (T6)."""
+        return self._current.get(skill_id)
+
+    def versions(self, skill_id: str) -> tuple[CatalogEntry[D], ...]:
+        """Every version, newest first; empty for an unknown id."""
+        return tuple(self._skills.get(skill_id, {}).values())
+
+    def __iter__(self) -> Iterator[CatalogEntry[D]]:
+        """The current version of each skill, by id."""
+        return iter(self._current.values())
+
+    def __len__(self) -> int:
+        return len(self._current)
+
+
+class CatalogService(Generic[D]):
+    """Gives the snapshot that is in force."""
+
+    def __init__(self, built_in: Iterable[D], from_stored: Callable[[StoredSkill], D]) -> None:
+        """``built_in`` definitions are the same for every tenant; ``from_stored`` makes one of an installed version."""
+        self._built_in = tuple(CatalogEntry(item, BUILT_IN, _definition_digest(item)) for item in built_in)
+        self._from_stored = from_stored
+        self._snapshots: dict[str, tuple[int, Catalog[D]]] = {}
+        self._lock = threading.Lock()
+        self._empty = Catalog(self._built_in)
+
+    @property
+    def built_in(self) -> Catalog[D]:
+        """The built-in skills alone; for what runs without a database."""
+        return self._empty
+
+    def snapshot(self, connection: Connection, tenant: str) -> Catalog[D]:
+        """The tenant's catalog as of this transaction."""
+        revision = catalog_revision(connection, tenant)
+        if revision == 0:
+            return self._empty
+        known = self._snapshots.get(tenant)
+        if known is not None and known[0] == revision:
+            return known[1]
+        catalog = Catalog([*self._built_in, *self._installed(connection, tenant)])
+        with self._lock:
+            self._snapshots[tenant] = (revision, catalog)
+        return catalog
+
+    def _installed(self, connection: Connection, tenant: str) -> list[CatalogEntry[D]]:
+        return [
+            CatalogEntry(self._from_stored(stored), stored.source, stored.digest, stored.notes, stored.removed)
+            for stored in stored_skills(connection, tenant)
+        ]
+
+
+def check_fits(entry: CatalogEntry[Any], others: Iterable[CatalogEntry[Any]]) -> None:
+    """Whether ``entry`` may stand beside ``others``, the known versions of the same id.
+
+    Raises ``Conflict``: ``skill_exists`` (same version, same content), ``skill_digest_differs`` (same version, other
+    content: S7), ``skill_kind_differs``, ``skill_name_taken`` (the other is built in).
+    """
+    manifest = entry.manifest
+    for other in others:
+        detail = {"skill": manifest.id, "version": manifest.version, "source": entry.source, "other": other.source}
+        if other.manifest.version == manifest.version:
+            code = "skill_exists" if other.digest == entry.digest else "skill_digest_differs"
+            raise Conflict(code, **detail)
+        if (other.source == BUILT_IN) != (entry.source == BUILT_IN):
+            raise Conflict("skill_name_taken", **detail)
+        if other.manifest.kind is not manifest.kind:
+            raise Conflict("skill_kind_differs", **detail, kind=str(manifest.kind), other_kind=str(other.manifest.kind))
+
+
+def _newest_first(versions: dict[str, CatalogEntry[D]]) -> dict[str, CatalogEntry[D]]:
+    return dict(sorted(versions.items(), key=lambda item: Version(item[0]), reverse=True))
+
+
+def _current(newest_first: Iterable[CatalogEntry[D]]) -> CatalogEntry[D] | None:
+    present = [entry for entry in newest_first if not entry.removed]
+    stable = (entry for entry in present if Version(entry.manifest.version).stable)
+    return next(stable, present[0] if present else None)
+
+
+def _definition_digest(definition: HasManifest) -> str:
+    body = getattr(definition, "body", "")
+    return text_digest(definition.manifest.model_dump_json(exclude_defaults=True) + "\x1e" + body)

@@ -1,0 +1,247 @@
+"""What a person can do with the catalog: add, remove, export, enable, disable, pin (S1, S6, S7, T6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+from prowess.errors import Conflict, InvalidInput, NotFound
+from prowess.events.log import EventLog, Transaction
+from prowess.events.model import Actor
+from prowess.skills.bindings import bound_entries
+from prowess.skills.catalog import BUILT_IN, Catalog, CatalogEntry, CatalogService, HasManifest, check_fits
+from prowess.skills.manifest import SkillKind, SkillManifest
+from prowess.skills.names import SkillRef, Version, is_skill_name, normalise_skill_name
+from prowess.skills.skill_md import LoadedSkill, SkillFile
+from prowess.skills.skill_writer import Form, write_skill_folder
+from prowess.skills.store import (
+    Binding,
+    StoredFile,
+    StoredSkill,
+    TargetKind,
+    bindings_for,
+    bump_catalog,
+    insert_skill,
+    mark_removed,
+    skill_file_rows,
+    stored_skills,
+    upsert_binding,
+)
+
+D = TypeVar("D", bound=HasManifest)
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What ``add`` came to: ``state`` is ``added``, ``present`` (nothing to do) or ``restored``."""
+
+    ref: SkillRef
+    digest: str
+    state: Literal["added", "present", "restored"]
+    notes: tuple[str, ...]
+
+
+class SkillService(Generic[D]):
+    """The use cases of the catalog, one transaction each."""
+
+    def __init__(self, log: EventLog, catalog: CatalogService[D]) -> None:
+        self._log = log
+        self._catalog = catalog
+
+    def catalog(self, tenant: str) -> Catalog[D]:
+        """The snapshot in force."""
+        with self._log.database.read() as connection:
+            return self._catalog.snapshot(connection, tenant)
+
+    def candidates(self, tenant: str, user: str, agent: str) -> tuple[CatalogEntry[D], ...]:
+        """What may serve this user with this agent, before a chat's scope is looked at (T6)."""
+        with self._log.database.read() as connection:
+            catalog = self._catalog.snapshot(connection, tenant)
+            return bound_entries(catalog, bindings_for(connection, tenant, user, agent))
+
+    def add(self, *, actor: Actor, tenant: str, skill: LoadedSkill, source: str) -> Added:
+        """Take a folder into the catalog, files included.
+
+        A folder that names no version gets the next free patch version. Raises ``Conflict``
+        (``skill_digest_differs``, ``skill_kind_differs``, ``skill_name_taken``), ``SkillFileError`` where a file
+        changed while it was read.
+        """
+        files = [StoredFile(file.path, file.executable, file.sha256, file.read()) for file in skill.files]
+        notes = notes_of(skill.manifest, skill.files)
+        with self._log.transaction() as transaction:
+            catalog = self._catalog.snapshot(transaction.connection, tenant)
+            versions = catalog.versions(skill.manifest.id)
+            manifest = skill.manifest
+            if skill.declared_version is None:
+                manifest = manifest.model_copy(update={"version": _free_version(manifest, skill.digest, versions)})
+            ref = SkillRef(manifest.id, manifest.version)
+            stored = StoredSkill(manifest, skill.body, skill.digest, source, notes)
+            try:
+                served = replace(stored, manifest=served_manifest(manifest))
+                check_fits(CatalogEntry(served, source, skill.digest), versions)
+            except Conflict as conflict:
+                if conflict.code != "skill_exists":
+                    raise
+                return self._present(transaction, actor, tenant, ref, versions, skill.digest)
+            insert_skill(transaction.connection, tenant, stored, files, added_by=actor.id, at_ms=transaction.now_ms)
+            bump_catalog(transaction.connection, tenant)
+            transaction.emit("skill.added", tenant=tenant, actor=actor, skill=ref, source=source, digest=skill.digest)
+            return Added(ref, skill.digest, "added", notes)
+
+    def remove(self, *, actor: Actor, tenant: str, skill: str, version: str | None = None) -> int:
+        """Take one or all versions out of use; returns how many. Running sessions keep theirs; adding again restores.
+
+        Raises ``NotFound`` (``skill_not_found``, ``version_not_found``), ``InvalidInput('skill_built_in')``.
+        """
+        with self._log.transaction() as transaction:
+            entry = self._require(transaction, tenant, skill, version)
+            if entry.source == BUILT_IN:
+                raise InvalidInput("skill_built_in", skill=entry.manifest.id)
+            skill_id = entry.manifest.id
+            count = mark_removed(transaction.connection, tenant, skill_id, version, transaction.now_ms)
+            bump_catalog(transaction.connection, tenant)
+            transaction.emit("skill.removed", tenant=tenant, actor=actor, target=skill_id, version=version, count=count)
+            return count
+
+    def bind(
+        self,
+        *,
+        actor: Actor,
+        tenant: str,
+        target: tuple[TargetKind, str],
+        skill: str,
+        enabled: bool | None = None,
+        pin: str | None = None,
+        unpin: bool = False,
+    ) -> Binding:
+        """Enable, disable, pin or unpin a skill for a user or an agent; what is not named stays as it was.
+
+        Raises ``NotFound`` (``skill_not_found``, ``version_not_found``).
+        """
+        kind, target_id = target
+        with self._log.transaction() as transaction:
+            skill_id = self._require(transaction, tenant, skill, pin).manifest.id
+            known = self._binding(transaction, tenant, target, skill_id)
+            binding = replace(
+                known,
+                enabled=known.enabled if enabled is None else enabled,
+                pinned_version=None if unpin else pin or known.pinned_version,
+            )
+            upsert_binding(transaction.connection, tenant, binding, transaction.now_ms)
+            transaction.emit(
+                "skill.bound",
+                tenant=tenant,
+                actor=actor,
+                user=target_id if kind == "user" else None,
+                agent=target_id if kind == "agent" else None,
+                target=skill_id,
+                enabled=binding.enabled,
+                pinned_version=binding.pinned_version,
+            )
+            return binding
+
+    def export(
+        self, *, tenant: str, skill: str, version: str | None, destination: Path, form: Form = "standard"
+    ) -> Path:
+        """Write a version as a folder below ``destination`` and return it.
+
+        Raises ``NotFound``, ``SkillFileError`` (see ``write_skill_folder``).
+        """
+        with self._log.database.read() as connection:
+            catalog = self._catalog.snapshot(connection, tenant)
+            entry = find_entry(catalog, skill, version)
+            ref = SkillRef(entry.manifest.id, entry.manifest.version)
+            if entry.source == BUILT_IN:
+                body = getattr(entry.definition, "body", "") or entry.manifest.description
+                return write_skill_folder(entry.manifest, body, (), destination, form)
+            rows = skill_file_rows(connection, tenant, *ref)
+            stored = next(
+                item for item in stored_skills(connection, tenant) if (item.manifest.id, item.manifest.version) == ref
+            )
+        files = [SkillFile.of(row.path, row.content, executable=row.executable) for row in rows]
+        return write_skill_folder(stored.manifest, stored.body, files, destination, form)
+
+    def files(self, tenant: str, skill: str, version: str | None = None) -> list[StoredFile]:
+        """The files of an installed version; empty for a built-in one."""
+        with self._log.database.read() as connection:
+            entry = find_entry(self._catalog.snapshot(connection, tenant), skill, version)
+            return skill_file_rows(connection, tenant, entry.manifest.id, entry.manifest.version)
+
+    def _require(self, transaction: Transaction, tenant: str, skill: str, version: str | None) -> CatalogEntry[D]:
+        return find_entry(self._catalog.snapshot(transaction.connection, tenant), skill, version)
+
+    @staticmethod
+    def _binding(transaction: Transaction, tenant: str, target: tuple[TargetKind, str], skill_id: str) -> Binding:
+        kind, target_id = target
+        ids = {"user": "", "agent": "", kind: target_id}
+        for binding in bindings_for(transaction.connection, tenant, ids["user"], ids["agent"]):
+            if (binding.target_kind, binding.target_id, binding.skill_id) == (kind, target_id, skill_id):
+                return binding
+        return Binding(kind, target_id, skill_id, enabled=True, pinned_version=None)
+
+    def _present(
+        self,
+        transaction: Transaction,
+        actor: Actor,
+        tenant: str,
+        ref: SkillRef,
+        versions: tuple[CatalogEntry[D], ...],
+        digest: str,
+    ) -> Added:
+        known = next(entry for entry in versions if entry.manifest.version == ref.version)
+        if not known.removed:
+            return Added(ref, digest, "present", known.notes)
+        mark_removed(transaction.connection, tenant, ref.id, ref.version, None)
+        bump_catalog(transaction.connection, tenant)
+        transaction.emit(
+            "skill.added", tenant=tenant, actor=actor, skill=ref, source=known.source, digest=digest, restored=True
+        )
+        return Added(ref, digest, "restored", known.notes)
+
+
+def find_entry(catalog: Catalog[D], skill: str, version: str | None = None) -> CatalogEntry[D]:
+    """The entry that a person names: an id in any spelling of it (ruling 12.1), the current version where none is given.
+
+    Raises ``NotFound`` (``skill_not_found``, ``version_not_found``).
+    """
+    skill_id = normalise_skill_name(skill)
+    current = catalog.current(skill_id) if is_skill_name(skill_id) else None
+    if current is None:
+        raise NotFound("skill_not_found", skill=skill[:80])
+    if version is None:
+        return current
+    entry = catalog.get(skill_id, version)
+    if entry is None or entry.removed:
+        raise NotFound("version_not_found", skill=skill_id, version=version[:80])
+    return entry
+
+
+def notes_of(manifest: SkillManifest, files: tuple[SkillFile, ...]) -> tuple[str, ...]:
+    """What of an installed skill does not work here yet; the catalog says so instead of pretending."""
+    notes: list[str] = []
+    if any(file.path.startswith("scripts/") for file in files):
+        notes.append("scripts_not_run")
+    if manifest.kind is not SkillKind.PROMPT or manifest.tools:
+        notes.append("served_as_prompt")
+    if manifest.triggers.patterns or manifest.triggers.exclude:
+        notes.append("patterns_ignored")
+    return tuple(notes)
+
+
+def served_manifest(manifest: SkillManifest) -> SkillManifest:
+    """The manifest as an installed skill serves: a prompt skill, selected by keywords and by name.
+
+    Patterns of foreign files are not run: a regular expression can be made to take for ever.
+    """
+    triggers = manifest.triggers.model_copy(update={"patterns": (), "exclude": ()})
+    return manifest.model_copy(update={"kind": SkillKind.PROMPT, "triggers": triggers})
+
+
+def _free_version(manifest: SkillManifest, digest: str, versions: tuple[CatalogEntry[D], ...]) -> str:
+    for entry in versions:
+        if entry.digest == digest:
+            return entry.manifest.version
+    if not versions:
+        return manifest.version
+    return Version(versions[0].manifest.version).next_patch().text

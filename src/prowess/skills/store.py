@@ -1,0 +1,230 @@
+"""Tables and queries of installed skill versions, their files, and bindings.
+
+An installed skill lives in the database, files included: a version is immutable, the catalog needs no folder to be in
+step with, and a backup of the database is whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    Row,
+    Table,
+    Text,
+    bindparam,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from prowess.db.metadata import instant, metadata
+from prowess.kernel.canonical import compact_json
+from prowess.skills.manifest import SkillManifest
+
+skill_versions = Table(
+    "skill_versions",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("skill_id", Text, primary_key=True),
+    Column("version", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("manifest", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("notes", Text, nullable=False),
+    Column("added_by", Text, nullable=False),
+    instant("added_at"),
+    instant("removed_at", nullable=True),
+)
+
+skill_files = Table(
+    "skill_files",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("skill_id", Text, primary_key=True),
+    Column("version", Text, primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("executable", Boolean, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
+skill_catalogs = Table(
+    "skill_catalogs",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("revision", Integer, nullable=False),
+)
+
+skill_bindings = Table(
+    "skill_bindings",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("target_kind", Text, primary_key=True),
+    Column("target_id", Text, primary_key=True),
+    Column("skill_id", Text, primary_key=True),
+    Column("enabled", Boolean, nullable=False),
+    Column("pinned_version", Text),
+    instant("updated_at"),
+    Index("ix_skill_bindings_skill", "tenant", "skill_id"),
+)
+
+_VERSIONS = select(skill_versions).where(skill_versions.c.tenant == bindparam("tenant"))
+_REVISION = select(skill_catalogs.c.revision).where(skill_catalogs.c.tenant == bindparam("tenant"))
+_BINDINGS = select(skill_bindings).where(
+    skill_bindings.c.tenant == bindparam("tenant"),
+    (
+        (skill_bindings.c.target_kind == "user") & (skill_bindings.c.target_id == bindparam("user"))
+        | (skill_bindings.c.target_kind == "agent") & (skill_bindings.c.target_id == bindparam("agent"))
+    ),
+)
+
+TargetKind = Literal["user", "agent"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSkill:
+    """An installed version without its files."""
+
+    manifest: SkillManifest
+    body: str
+    digest: str
+    source: str
+    notes: tuple[str, ...] = ()
+    """what of the skill does not work here yet: codes with a sentence under ``note.<code>``"""
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file of an installed version; ``path`` is relative, with forward slashes."""
+
+    path: str
+    executable: bool
+    sha256: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A user's or agent's choice for a skill (T6)."""
+
+    target_kind: TargetKind
+    target_id: str
+    skill_id: str
+    enabled: bool
+    pinned_version: str | None
+
+
+def catalog_revision(connection: Connection, tenant: str) -> int:
+    """Grows with every change of the tenant's installed skills; 0 before the first."""
+    return connection.execute(_REVISION, {"tenant": tenant}).scalar() or 0
+
+
+def bump_catalog(connection: Connection, tenant: str) -> None:
+    """Make every process reload the tenant's catalog at its next turn (C10)."""
+    upsert = _dialect(connection).insert(skill_catalogs).values(tenant=tenant, revision=1)
+    grown = {"revision": skill_catalogs.c.revision + 1}
+    connection.execute(upsert.on_conflict_do_update(index_elements=[skill_catalogs.c.tenant], set_=grown))
+
+
+def stored_skills(connection: Connection, tenant: str) -> list[StoredSkill]:
+    """Every installed version, removed ones included: running sessions may be pinned to them."""
+    return [_to_stored(row) for row in connection.execute(_VERSIONS, {"tenant": tenant})]
+
+
+def insert_skill(
+    connection: Connection,
+    tenant: str,
+    skill: StoredSkill,
+    files: Sequence[StoredFile],
+    *,
+    added_by: str,
+    at_ms: int,
+) -> None:
+    """Store a version and its files; raises ``IntegrityError`` where the version is there already."""
+    manifest = skill.manifest
+    key = {"tenant": tenant, "skill_id": manifest.id, "version": manifest.version}
+    row = key | {
+        "digest": skill.digest,
+        "manifest": manifest.model_dump_json(exclude_defaults=True),
+        "body": skill.body,
+        "source": skill.source,
+        "notes": compact_json(list(skill.notes)),
+        "added_by": added_by,
+        "added_at": at_ms,
+    }
+    connection.execute(insert(skill_versions).inline(), row)
+    rows = [
+        key | {"path": file.path, "executable": file.executable, "sha256": file.sha256, "content": file.content}
+        for file in files
+    ]
+    if rows:
+        connection.execute(insert(skill_files).inline(), rows)
+
+
+def mark_removed(connection: Connection, tenant: str, skill_id: str, version: str | None, at_ms: int | None) -> int:
+    """Set or clear (``at_ms`` null) the removal mark of one or all versions; returns how many changed."""
+    statement = update(skill_versions).where(
+        skill_versions.c.tenant == tenant,
+        skill_versions.c.skill_id == skill_id,
+        skill_versions.c.removed_at.is_not(None) if at_ms is None else skill_versions.c.removed_at.is_(None),
+    )
+    if version is not None:
+        statement = statement.where(skill_versions.c.version == version)
+    return connection.execute(statement.values(removed_at=at_ms)).rowcount
+
+
+def skill_file_rows(connection: Connection, tenant: str, skill_id: str, version: str) -> list[StoredFile]:
+    """The files of a version by path."""
+    query = (
+        select(skill_files)
+        .where(skill_files.c.tenant == tenant, skill_files.c.skill_id == skill_id, skill_files.c.version == version)
+        .order_by(skill_files.c.path)
+    )
+    return [StoredFile(row.path, row.executable, row.sha256, row.content) for row in connection.execute(query)]
+
+
+def bindings_for(connection: Connection, tenant: str, user: str, agent: str) -> list[Binding]:
+    """The choices of this user and this agent."""
+    rows = connection.execute(_BINDINGS, {"tenant": tenant, "user": user, "agent": agent})
+    return [Binding(row.target_kind, row.target_id, row.skill_id, row.enabled, row.pinned_version) for row in rows]
+
+
+def upsert_binding(connection: Connection, tenant: str, binding: Binding, at_ms: int) -> None:
+    """Store a choice, replacing the earlier one of the same target and skill."""
+    values = {
+        "tenant": tenant,
+        "target_kind": binding.target_kind,
+        "target_id": binding.target_id,
+        "skill_id": binding.skill_id,
+        "enabled": binding.enabled,
+        "pinned_version": binding.pinned_version,
+        "updated_at": at_ms,
+    }
+    changed = {name: values[name] for name in ("enabled", "pinned_version", "updated_at")}
+    key = [skill_bindings.c[name] for name in ("tenant", "target_kind", "target_id", "skill_id")]
+    upsert = _dialect(connection).insert(skill_bindings).values(values)
+    connection.execute(upsert.on_conflict_do_update(index_elements=key, set_=changed))
+
+
+def _dialect(connection: Connection) -> Any:
+    return sqlite if connection.dialect.name == "sqlite" else postgresql
+
+
+def _to_stored(row: Row[Any]) -> StoredSkill:
+    manifest = SkillManifest.model_validate(json.loads(row.manifest))
+    return StoredSkill(
+        manifest, row.body, row.digest, row.source, tuple(json.loads(row.notes)), row.removed_at is not None
+    )

@@ -1,0 +1,212 @@
+"""What a skill is in code: prompt, workflow and tool definitions, and what registration refuses (W1, X1, T9).
+
+Definitions are immutable data plus pure functions. A definition never receives a database or a client: a tool handler
+gets a ``ToolContext`` with the resources that its manifest declares, nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel
+
+from prowess.errors import InvalidInput
+from prowess.memory.model import MemoryHit
+from prowess.skills.manifest import SkillKind, SkillManifest
+from prowess.skills.matchers import Matchers
+
+MIN_TOOL_TIMEOUT = timedelta(milliseconds=100)
+MAX_TOOL_TIMEOUT = timedelta(seconds=30)
+MAX_TOOL_CALLS_PER_TURN = 4
+
+_TOOL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What the executor hands to the agent's voice (T9)."""
+
+    text: str
+    """the instruction for a model: what to do in this turn, in the agent's own words"""
+    say: tuple[str, ...]
+    """the same, readable as it stands: what a voice without a model says, a line or paragraph each"""
+    language: str
+    """``en`` or ``zh``"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptSkill:
+    """A skill that serves one turn by an instruction made from its body."""
+
+    manifest: SkillManifest
+    body: str
+    """the manual: Markdown, given to the model as it stands"""
+    say: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """language → lines for a voice without a model; without them it names the skill and shows the start of the body"""
+
+    @cached_property
+    def matchers(self) -> Matchers:
+        """The compiled selection rules of the manifest."""
+        return Matchers(self.manifest.triggers)
+
+
+WorkflowStatus = Literal["waiting_user", "completed"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowTurn:
+    """One user message on its way into a workflow."""
+
+    state: Any
+    """the parsed state, as ``parse_state`` returned it"""
+    step: str
+    text: str
+    language: str
+    first: bool
+    """whether this message created the session"""
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowAdvance:
+    """What one turn made of the state."""
+
+    state: Any
+    """JSON-serialisable: a mapping of plain values"""
+    step: str
+    status: WorkflowStatus
+    pending_question: str | None
+    instruction: Instruction
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowSkill:
+    """A multi-turn skill with a persisted session (W1). ``run_turn`` is deterministic and calls no chat model (T9)."""
+
+    manifest: SkillManifest
+    session_ttl: timedelta
+    initial_step: str
+    create_initial_state: Callable[[], Any]
+    parse_state: Callable[[Any], Any]
+    """checks a stored state; raises ``ValueError`` where it is not one (W4)"""
+    run_turn: Callable[[WorkflowTurn], WorkflowAdvance]
+    state_version: int = 1
+    migrate_state: Callable[[Any, int], Any] | None = None
+    """(stored state, its version) → state of ``state_version``; raises ``ValueError`` where it cannot (W9)"""
+
+    @cached_property
+    def matchers(self) -> Matchers:
+        """The compiled selection rules of the manifest."""
+        return Matchers(self.manifest.triggers)
+
+
+class MemoryReader(Protocol):
+    """The memories of this user and agent, in the layers that the skill declared and was granted (M2)."""
+
+    def recall(self, query: str, limit: int) -> tuple[MemoryHit, ...]:
+        """At most ``limit`` active memories that match, best first."""
+        ...
+
+
+class CancelToken:
+    """Set when a tool call timed out or its turn was stopped; a handler that loops looks at it."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cancel(self) -> None:
+        """Ask the handler to stop."""
+        self._event.set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it should stop."""
+        return self._event.is_set()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool handler may use. Made by the server for one call, immutable (U2)."""
+
+    tenant: str
+    user: str
+    agent: str
+    language: str
+    now: datetime
+    cancel: CancelToken
+    memories: MemoryReader | None = None
+    """set where the skill declared and was granted ``memory:read``"""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTurn:
+    """What ``build_input`` may look at when a message itself selected the tool."""
+
+    text: str
+    """the message, without the slash command"""
+    language: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSkill:
+    """A controlled tool (X1)."""
+
+    manifest: SkillManifest
+    tool_id: str
+    timeout: timedelta
+    max_calls_per_turn: int
+    input_schema: type[BaseModel]
+    output_schema: type[BaseModel]
+    build_input: Callable[[ToolTurn], Mapping[str, Any]]
+    execute: Callable[[ToolContext, Any], Any]
+    """(context, validated input) → output; may return a model of ``output_schema`` or a mapping"""
+    build_system_instruction: Callable[[Any, str], Instruction]
+    """(validated output, language) → instruction"""
+    effect: Literal["read", "write"] = "read"
+    """a repeated read runs again, a repeated write returns its recorded outcome (X4)"""
+
+    @cached_property
+    def matchers(self) -> Matchers:
+        """The compiled selection rules of the manifest."""
+        return Matchers(self.manifest.triggers)
+
+
+SkillDefinition = PromptSkill | WorkflowSkill | ToolSkill
+
+_KINDS: dict[type, SkillKind] = {
+    PromptSkill: SkillKind.PROMPT,
+    WorkflowSkill: SkillKind.WORKFLOW,
+    ToolSkill: SkillKind.TOOL,
+}
+
+
+def check_definition(definition: SkillDefinition) -> None:
+    """What registration refuses (X1), duplicates apart: those the catalog knows.
+
+    Raises ``InvalidInput`` (``wrong_skill_kind``, ``tool_bounds``, ``workflow_bounds``).
+    """
+    manifest = definition.manifest
+    expected = _KINDS[type(definition)]
+    if manifest.kind is not expected:
+        raise InvalidInput("wrong_skill_kind", skill=manifest.id, expected=str(expected), got=str(manifest.kind))
+    if isinstance(definition, ToolSkill):
+        _check_tool(definition)
+    if isinstance(definition, WorkflowSkill) and definition.session_ttl <= timedelta(0):
+        raise InvalidInput("workflow_bounds", skill=manifest.id, field="session_ttl")
+
+
+def _check_tool(tool: ToolSkill) -> None:
+    bounds = {
+        "tool_id": _TOOL_ID.fullmatch(tool.tool_id) is not None,
+        "timeout": MIN_TOOL_TIMEOUT <= tool.timeout <= MAX_TOOL_TIMEOUT,
+        "max_calls_per_turn": 1 <= tool.max_calls_per_turn <= MAX_TOOL_CALLS_PER_TURN,
+    }
+    for name, holds in bounds.items():
+        if not holds:
+            raise InvalidInput("tool_bounds", skill=tool.manifest.id, field=name)

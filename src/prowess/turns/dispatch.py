@@ -1,0 +1,307 @@
+"""Every effect goes through here: gate, validation, record, execution, audit (rule 4 of the house, X2, G4).
+
+The gate is asked twice: before the input is built, and again in the transaction that records the execution, against
+the grants of that moment. A revocation committed before that transaction stops the call. No transaction is open while
+the handler runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+from sqlalchemy import Connection
+
+from prowess.access.gate import decide
+from prowess.access.model import Decision, Facts, GateRequest
+from prowess.access.store import active_grants
+from prowess.events.log import EventLog, Transaction
+from prowess.events.model import Actor
+from prowess.kernel.canonical import digest
+from prowess.kernel.ids import IdSource
+from prowess.memory.service import MemoryService
+from prowess.skills.bindings import is_enabled
+from prowess.skills.store import bindings_for
+from prowess.turns.definitions import CancelToken, ToolContext, ToolSkill
+from prowess.turns.executions import (
+    Execution,
+    ExecutionStatus,
+    find_execution,
+    finish_execution,
+    idempotency_key,
+    insert_execution,
+)
+from prowess.turns.request import TurnRequest
+from prowess.turns.runners.tool import ToolFailure, execute, input_faults, validate_input
+
+logger = logging.getLogger(__name__)
+
+CallStatus = Literal["succeeded", "denied", "failed", "timeout", "invalid_input", "over_limit", "not_found", "recorded"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What one call came to. A refusal is an outcome, not an exception: the loop that called goes on."""
+
+    id: str
+    tool: str
+    status: CallStatus
+    """``recorded``: a repeated write, answered from its record (X4)"""
+    output: BaseModel | None = None
+    decision: Decision | None = None
+    error_code: str | None = None
+    detail: tuple[Mapping[str, str], ...] = ()
+    """for ``invalid_input``: ``place`` and ``fault`` of each"""
+    events: tuple[str, ...] = ()
+    """types of the events that the call wrote"""
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that ``app.call`` hands to somebody else's loop."""
+        return {
+            "id": self.id,
+            "tool": self.tool,
+            "status": self.status,
+            "output": None if self.output is None else self.output.model_dump(mode="json"),
+            "decision": None if self.decision is None else self.decision.to_json(),
+            "error_code": self.error_code,
+            "detail": [dict(fault) for fault in self.detail],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call on its way: who, what, the how-manieth of this tool in this turn."""
+
+    request: TurnRequest
+    tool: ToolSkill
+    ordinal: int
+    language: str
+    run_id: str | None
+
+    @property
+    def skill(self) -> tuple[str, str]:
+        """Id and version, as events name them."""
+        return (self.tool.manifest.id, self.tool.manifest.version)
+
+
+Arguments = Callable[[], Mapping[str, Any]]
+
+
+class Dispatcher:
+    """Runs tool calls."""
+
+    def __init__(self, log: EventLog, ids: IdSource, memory: MemoryService) -> None:
+        self._log = log
+        self._ids = ids
+        self._memory = memory
+
+    def call(self, call: Call, arguments: Arguments) -> ToolOutcome:
+        """Gate → input → validation → record → handler → output → audit.
+
+        ``arguments`` is asked only when the gate has said yes. Never raises for what the caller, the gate or the
+        handler did.
+        """
+        call_id = self._ids.new("call")
+        with self._log.database.read() as connection:
+            decision = self._decide(connection, call)
+        if not decision.allowed:
+            return self._denied(call, call_id, decision)
+        try:
+            validated = validate_input(call.tool, arguments())
+        except ValidationError as error:
+            return self._invalid(call, call_id, decision, tuple(input_faults(error)))
+        except Exception as error:
+            logger.warning("input of tool %s could not be built: %s", call.tool.tool_id, type(error).__name__)
+            return self._invalid(call, call_id, decision, ())
+        with self._log.transaction() as transaction:
+            decision = self._decide(transaction.connection, call)
+            self._audit_decision(transaction, call, call_id, decision)
+            known = self._record(transaction, call, call_id, validated) if decision.allowed else None
+        written = tuple(transaction.emitted)
+        if not decision.allowed:
+            return ToolOutcome(call_id, call.tool.tool_id, "denied", decision=decision, events=written)
+        if known is not None and call.tool.effect == "write":
+            code = _recorded_code(known)
+            return ToolOutcome(
+                known.id, call.tool.tool_id, "recorded", decision=decision, error_code=code, events=written
+            )
+        outcome = self._execute(call, call_id if known is None else known.id, validated, decision)
+        return replace(outcome, events=written + outcome.events)
+
+    def refuse(self, request: TurnRequest, tool: str, reason: Literal["not_found", "over_limit"]) -> ToolOutcome:
+        """Answer a call that cannot reach the gate: an unknown tool, or one too many; audited."""
+        call_id = self._ids.new("call")
+        with self._log.transaction() as transaction:
+            transaction.emit(
+                "tool.refused",
+                tenant=request.tenant,
+                actor=Actor("agent", request.agent),
+                user=request.user,
+                agent=request.agent,
+                chat=request.chat,
+                message_id=request.message_id,
+                target=tool[:200],
+                decision="denied",
+                reason=reason,
+            )
+        return ToolOutcome(call_id, tool, reason, error_code=reason, events=tuple(transaction.emitted))
+
+    def _decide(self, connection: Connection, call: Call) -> Decision:
+        request, tool = call.request, call.tool
+        question = GateRequest(
+            tenant=request.tenant,
+            user=request.user,
+            agent=request.agent,
+            skill_id=tool.manifest.id,
+            skill_version=tool.manifest.version,
+            action=f"tool:{tool.tool_id}",
+        )
+        bindings = bindings_for(connection, request.tenant, request.user, request.agent)
+        facts = Facts(
+            requirements=tool.manifest.permission_requirements,
+            grants=active_grants(connection, request.tenant, request.user, tool.manifest.id),
+            enabled=is_enabled(tool.manifest.id, bindings),
+            now=self._log.clock.now(),
+        )
+        return decide(question, facts)
+
+    def _denied(self, call: Call, call_id: str, decision: Decision) -> ToolOutcome:
+        with self._log.transaction() as transaction:
+            self._audit_decision(transaction, call, call_id, decision)
+        written = tuple(transaction.emitted)
+        return ToolOutcome(call_id, call.tool.tool_id, "denied", decision=decision, events=written)
+
+    def _invalid(
+        self, call: Call, call_id: str, decision: Decision, faults: tuple[Mapping[str, str], ...]
+    ) -> ToolOutcome:
+        with self._log.transaction() as transaction:
+            self._audit_decision(transaction, call, call_id, decision)
+            self._emit(transaction, "tool.refused", call, call_id, "failed", reason="invalid_input")
+        return ToolOutcome(
+            call_id,
+            call.tool.tool_id,
+            "invalid_input",
+            decision=decision,
+            error_code="invalid_input",
+            detail=faults,
+            events=tuple(transaction.emitted),
+        )
+
+    def _record(self, transaction: Transaction, call: Call, call_id: str, validated: BaseModel) -> Execution | None:
+        """Insert the execution, or return the one that this key already has."""
+        request = call.request
+        key = idempotency_key(
+            request.tenant,
+            request.user,
+            request.agent,
+            request.chat,
+            call.tool.tool_id,
+            request.message_id,
+            call.ordinal,
+        )
+        found = find_execution(transaction.connection, key)
+        if found is not None:
+            return found[0]
+        insert_execution(
+            transaction.connection,
+            id=call_id,
+            tenant=request.tenant,
+            user_id=request.user,
+            agent_id=request.agent,
+            scope_type=request.chat.kind,
+            scope_id=request.chat.id,
+            message_id=request.message_id,
+            ordinal=call.ordinal,
+            tool_id=call.tool.tool_id,
+            skill_id=call.tool.manifest.id,
+            skill_version=call.tool.manifest.version,
+            run_id=call.run_id,
+            idempotency_key=key,
+            input_digest=digest(validated.model_dump(mode="json")),
+            started_at=transaction.now_ms,
+        )
+        return None
+
+    def _execute(self, call: Call, call_id: str, validated: BaseModel, decision: Decision) -> ToolOutcome:
+        started = time.perf_counter()
+        try:
+            output = execute(call.tool, self._context(call, decision), validated)
+        except ToolFailure as failure:
+            status: Literal["timeout", "failed"] = "timeout" if failure.code == "timeout" else "failed"
+            written = self._finish(call, call_id, ExecutionStatus(status), failure.code, started)
+            return ToolOutcome(
+                call_id, call.tool.tool_id, status, decision=decision, error_code=failure.code, events=written
+            )
+        written = self._finish(call, call_id, ExecutionStatus.SUCCEEDED, None, started)
+        return ToolOutcome(call_id, call.tool.tool_id, "succeeded", output=output, decision=decision, events=written)
+
+    def _context(self, call: Call, decision: Decision) -> ToolContext:
+        """The resources that the skill declared and the user granted, and nothing else (M2)."""
+        request, manifest = call.request, call.tool.manifest
+        granted = {grant.code for grant in decision.grants}
+        layers = frozenset(str(layer) for layer in manifest.permissions.memory.read_layers)
+        readable = "memory:read" in granted and layers
+        return ToolContext(
+            tenant=request.tenant,
+            user=request.user,
+            agent=request.agent,
+            language=call.language,
+            now=self._log.clock.now(),
+            cancel=CancelToken(),
+            memories=self._memory.reader(request.tenant, request.user, request.agent, layers) if readable else None,
+        )
+
+    def _finish(
+        self, call: Call, call_id: str, status: ExecutionStatus, error_code: str | None, started: float
+    ) -> tuple[str, ...]:
+        duration_ms = round((time.perf_counter() - started) * 1000)
+        with self._log.transaction() as transaction:
+            finish_execution(transaction.connection, call_id, status, error_code, duration_ms)
+            decision = "succeeded" if status is ExecutionStatus.SUCCEEDED else "failed"
+            self._emit(
+                transaction, "tool.finished", call, call_id, decision, error_code=error_code, duration_ms=duration_ms
+            )
+        return tuple(transaction.emitted)
+
+    def _audit_decision(self, transaction: Transaction, call: Call, call_id: str, decision: Decision) -> None:
+        self._emit(
+            transaction,
+            "tool.decided",
+            call,
+            call_id,
+            "allowed" if decision.allowed else "denied",
+            tool=call.tool.tool_id,
+            reason=decision.reason,
+            layer=None if decision.layer is None else str(decision.layer),
+            missing=list(decision.missing),
+            grants=[grant.id for grant in decision.grants],
+        )
+
+    @staticmethod
+    def _emit(transaction: Transaction, kind: str, call: Call, call_id: str, decision: str, **data: Any) -> None:
+        request = call.request
+        transaction.emit(
+            kind,
+            tenant=request.tenant,
+            actor=Actor("agent", request.agent),
+            user=request.user,
+            agent=request.agent,
+            chat=request.chat,
+            message_id=request.message_id,
+            skill=call.skill,
+            run_id=call.run_id,
+            target=call_id,
+            decision=decision,
+            **data,
+        )
+
+
+def _recorded_code(execution: Execution) -> str | None:
+    """Null where the write is known to have succeeded; a call that never finished has an unknown outcome (U7)."""
+    if execution.status is ExecutionStatus.RUNNING:
+        return "outcome_unknown"
+    return execution.error_code

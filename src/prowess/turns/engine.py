@@ -1,0 +1,273 @@
+"""The trip of one message: begin, call, finish, and all three with a voice between (T1, T2, T9).
+
+``begin`` reads, lets the executor decide, commits; ``finish`` stores the reply. No transaction is open while the voice
+speaks or a tool runs. Whoever loses a race reads again: the same message has become a replay, anything else a conflict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy.exc import IntegrityError
+
+from prowess.chat.store import list_messages
+from prowess.errors import Conflict, ProwessError, VoiceError
+from prowess.events.log import EventLog
+from prowess.kernel.canonical import text_digest
+from prowess.kernel.text import check_text, language_of
+from prowess.turns.commit import LostRace, TurnWriter
+from prowess.turns.definitions import Instruction, ToolSkill, ToolTurn
+from prowess.turns.dispatch import Call, Dispatcher, ToolOutcome
+from prowess.turns.executor import Executor
+from prowess.turns.facts import FactReader, TurnReading
+from prowess.turns.plan import TurnPlan, tools_here
+from prowess.turns.ports import Line, Prompt, Voice
+from prowess.turns.request import DecisionView, RunView, ToolCallView, TurnRequest, TurnResult
+from prowess.turns.runners.tool import failure_instruction
+from prowess.turns.runs import RunStatus
+from prowess.turns.safety import SafetyPolicy, SafetyResponse
+from prowess.turns.selectors import parse_command
+from prowess.turns.store import TurnRecord
+from prowess.turns.words import denial_instruction, instruct
+
+MAX_REPLY_TEXT = 200_000
+
+
+class TurnEngine:
+    """Runs turns. One instance serves every thread."""
+
+    def __init__(
+        self,
+        *,
+        log: EventLog,
+        reader: FactReader,
+        writer: TurnWriter,
+        executor: Executor,
+        dispatcher: Dispatcher,
+        safety: SafetyPolicy,
+        voice: Voice,
+    ) -> None:
+        self._log = log
+        self._reader = reader
+        self._writer = writer
+        self._executor = executor
+        self._dispatcher = dispatcher
+        self._safety = safety
+        self.voice = voice
+
+    def begin(self, request: TurnRequest) -> TurnPlan:
+        """Decide what serves the message and commit that decision.
+
+        Raises ``InvalidInput`` for what cannot be a turn, ``NotFound`` for an agent or chat that is not the user's,
+        ``Conflict`` (``message_id_reused``, ``session_changed``), ``LimitExceeded('session_stack_full')``.
+        """
+        request.check()
+        response = self._safety.assess(request.text)
+        reading = self._reader.read(request)
+        if reading.earlier is not None:
+            return self._repeat(request, reading, reading.earlier, response)
+        try:
+            return self._begin(request, reading, response)
+        except (LostRace, IntegrityError):
+            reading = self._reader.read(request)
+            if reading.earlier is not None:
+                return self._repeat(request, reading, reading.earlier, response)
+            taken = self._reader.message_exists(request)
+            raise Conflict("message_id_reused" if taken else "session_changed") from None
+
+    def call(self, plan: TurnPlan, tool: str, arguments: Mapping[str, Any]) -> ToolOutcome:
+        """One tool call of the turn, for a voice or for somebody else's loop. Refusals come back as outcomes."""
+        found = plan.callable_tools.get(tool)
+        if found is None:
+            outcome = self._dispatcher.refuse(plan.request, tool, "not_found")
+        else:
+            outcome = self._dispatch(plan, found, lambda: arguments)
+        _note_call(plan, outcome)
+        return outcome
+
+    def finish(self, plan: TurnPlan, reply: str) -> TurnResult:
+        """Store the reply and close the turn; the first reply stored for a message is the one it keeps.
+
+        Raises ``InvalidInput`` where the reply is empty, too long or holds control characters.
+        """
+        if plan.record.reply_id is not None:
+            return _result(plan, plan.reply or "")
+        check_text(reply, "reply", limit=MAX_REPLY_TEXT)
+        try:
+            plan.record = self._writer.finish(plan, reply, self.voice.name)
+        except (LostRace, IntegrityError):
+            reading = self._reader.read(plan.request)
+            plan.replayed = True
+            plan.record = reading.earlier or plan.record
+            return _result(plan, reading.earlier_reply or reply)
+        return _result(plan, reply)
+
+    def fail(self, plan: TurnPlan, error: Exception) -> None:
+        """Record that no reply came. The message can be sent again: its instruction is kept, nothing advances twice."""
+        self._writer.fail(plan, error.code if isinstance(error, ProwessError) else "voice_failed")
+
+    def turn(self, request: TurnRequest) -> TurnResult:
+        """Begin, speak, finish. Raises what ``begin`` raises, and ``VoiceError`` where the model cannot answer."""
+        plan = self.begin(request)
+        if plan.reply is not None:
+            return self.finish(plan, plan.reply)
+        try:
+            reply = self.voice.speak(self._prompt(plan))
+        except Exception as error:
+            self.fail(plan, error)
+            raise _as_voice_error(error) from error
+        return self.finish(plan, reply)
+
+    async def stream(self, request: TurnRequest) -> AsyncIterator[str | TurnResult]:
+        """The reply in pieces, then the result. Each phase of the core is one thread hop (rule 2 of the house)."""
+        plan = await asyncio.to_thread(self.begin, request)
+        pieces: list[str] = []
+        if plan.reply is not None:
+            pieces.append(plan.reply)
+            yield plan.reply
+        else:
+            prompt = await asyncio.to_thread(self._prompt, plan)
+            try:
+                async for piece in self.voice.stream(prompt):
+                    pieces.append(piece)
+                    yield piece
+            except Exception as error:
+                await asyncio.to_thread(self.fail, plan, error)
+                raise _as_voice_error(error) from error
+        yield await asyncio.to_thread(self.finish, plan, "".join(pieces))
+
+    def _begin(self, request: TurnRequest, reading: TurnReading, response: SafetyResponse | None) -> TurnPlan:
+        if response is not None:
+            record = self._writer.begin_safety(request, reading, response)
+            return self._plan(request, reading, record, reply=response.reply)
+        outcome = self._executor.execute(request, reading.facts)
+        record = self._writer.begin(request, reading, outcome)
+        plan = self._plan(request, reading, record)
+        if outcome.tool is not None:
+            self._use_tool(plan, outcome.tool, outcome.tool_text)
+        return plan
+
+    def _repeat(
+        self, request: TurnRequest, reading: TurnReading, earlier: TurnRecord, response: SafetyResponse | None
+    ) -> TurnPlan:
+        """The same message again: the stored reply, or the stored instruction where no reply was stored (W5)."""
+        if earlier.user != request.user or earlier.text_digest != text_digest(request.text):
+            raise Conflict("message_id_reused", field="message_id")
+        reply = reading.earlier_reply
+        if reply is None and response is not None:
+            reply = response.reply
+        plan = self._plan(request, reading, earlier, reply=reply, replayed=True)
+        if earlier.kind == "tool" and reply is None and earlier.selection is not None:
+            entry = reading.facts.catalog.get(earlier.selection.skill_id, earlier.selection.version)
+            if entry is not None and isinstance(entry.definition, ToolSkill):
+                command = parse_command(request.text)
+                self._use_tool(plan, entry.definition, request.text if command is None else command.argument)
+        return plan
+
+    def _plan(
+        self,
+        request: TurnRequest,
+        reading: TurnReading,
+        record: TurnRecord,
+        *,
+        reply: str | None = None,
+        replayed: bool = False,
+    ) -> TurnPlan:
+        return TurnPlan(
+            request=request,
+            agent=reading.facts.agent,
+            record=record,
+            instruction=record.instruction,
+            reply=reply,
+            replayed=replayed,
+            language=language_of(request.text, reading.facts.agent.language),
+            started_at=reading.facts.now,
+            callable_tools={} if record.kind == "safety" else tools_here(reading.facts.candidates, request),
+        )
+
+    def _use_tool(self, plan: TurnPlan, tool: ToolSkill, text: str) -> None:
+        """Run the tool that the message selected and make its result the turn's instruction (X2)."""
+        outcome = self._dispatch(plan, tool, lambda: tool.build_input(ToolTurn(text, plan.language)))
+        _note_call(plan, outcome)
+        status, error, plan.instruction = _tool_turn(plan, tool, outcome)
+        run = plan.record.run
+        plan.record = replace(plan.record, run=None if run is None else RunView(run.id, str(status)), run_error=error)
+
+    def _dispatch(self, plan: TurnPlan, tool: ToolSkill, arguments: Callable[[], Mapping[str, Any]]) -> ToolOutcome:
+        with plan.lock:
+            ordinal = plan.calls[tool.tool_id]
+            plan.calls[tool.tool_id] += 1
+        if ordinal >= tool.max_calls_per_turn:
+            return self._dispatcher.refuse(plan.request, tool.tool_id, "over_limit")
+        run_id = None if plan.record.run is None else plan.record.run.id
+        return self._dispatcher.call(Call(plan.request, tool, ordinal, plan.language, run_id), arguments)
+
+    def _prompt(self, plan: TurnPlan) -> Prompt:
+        history: tuple[Line, ...] = ()
+        wanted = self.voice.history_length
+        if wanted:
+            with self._log.database.read() as connection:
+                said = list_messages(connection, plan.request.tenant, plan.request.chat, limit=wanted + 1)
+            lines = [Line(item.author_kind, item.text) for item in said if item.id != plan.message_id]
+            history = tuple(lines[-wanted:])
+        return Prompt(
+            agent_name=plan.agent.name,
+            persona=plan.agent.persona,
+            language=plan.language,
+            text=plan.request.text,
+            instruction=plan.instruction,
+            history=history,
+        )
+
+
+def _tool_turn(plan: TurnPlan, tool: ToolSkill, outcome: ToolOutcome) -> tuple[RunStatus, str | None, Instruction]:
+    """Run status, error code and instruction of a turn that a tool served."""
+    language, name = plan.language, tool.manifest.display_name or tool.manifest.id
+    if outcome.status == "succeeded" and outcome.output is not None:
+        return RunStatus.COMPLETED, None, tool.build_system_instruction(outcome.output, language)
+    if outcome.status == "denied" and outcome.decision is not None:
+        instruction = denial_instruction(outcome.decision, tool.manifest.id, name, plan.agent.name, language)
+        return RunStatus.DENIED, outcome.decision.reason, instruction
+    if outcome.status == "recorded" and outcome.error_code is None:
+        return RunStatus.COMPLETED, None, instruct("already_done", language, name=name)
+    code = outcome.error_code or "tool_error"
+    return RunStatus.FAILED, code, failure_instruction(tool, code, language)
+
+
+def _note_call(plan: TurnPlan, outcome: ToolOutcome) -> None:
+    with plan.lock:
+        record = plan.record
+        decision = outcome.decision
+        view = decision and DecisionView(
+            decision.effect, decision.layer and str(decision.layer), decision.missing, decision.reason
+        )
+        plan.record = replace(
+            record,
+            tool_calls=(*record.tool_calls, ToolCallView(outcome.id, outcome.tool, outcome.status)),
+            decision=view or record.decision,
+            events=(*record.events, *outcome.events),
+        )
+
+
+def _as_voice_error(error: Exception) -> ProwessError:
+    return error if isinstance(error, ProwessError) else VoiceError("voice_failed", cause=type(error).__name__)
+
+
+def _result(plan: TurnPlan, reply: str) -> TurnResult:
+    record = plan.record
+    return TurnResult(
+        message_id=plan.message_id,
+        reply=reply,
+        selection=record.selection,
+        session=record.session,
+        run=record.run,
+        decision=record.decision,
+        instruction=None if plan.instruction is None else plan.instruction.text,
+        tool_calls=record.tool_calls,
+        pending_approvals=(),
+        replayed=plan.replayed,
+        events=record.events,
+    )

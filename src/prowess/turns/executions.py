@@ -1,0 +1,98 @@
+"""Tool executions: idempotency, status and duration of each call; never its input or output (X3, X4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Connection, Index, Integer, Table, Text, bindparam, insert, select, update
+
+from prowess.db.metadata import instant, metadata
+from prowess.kernel.canonical import digest
+
+
+class ExecutionStatus(StrEnum):
+    """How far a tool call came."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What is stored of one call."""
+
+    id: str
+    status: ExecutionStatus
+    error_code: str | None
+
+
+executions = Table(
+    "skill_tool_executions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("scope_type", Text, nullable=False),
+    Column("scope_id", Text, nullable=False),
+    Column("message_id", Text, nullable=False),
+    Column("ordinal", Integer, nullable=False),
+    Column("tool_id", Text, nullable=False),
+    Column("skill_id", Text, nullable=False),
+    Column("skill_version", Text, nullable=False),
+    Column("run_id", Text),
+    Column("idempotency_key", Text, nullable=False, unique=True),
+    Column("input_digest", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("error_code", Text),
+    instant("started_at"),
+    Column("duration_ms", BigInteger),
+    Index("ix_skill_tool_executions_user", "tenant", "user_id", "started_at"),
+)
+
+_BY_KEY = select(executions.c.id, executions.c.status, executions.c.error_code, executions.c.input_digest).where(
+    executions.c.idempotency_key == bindparam("key")
+)
+_INSERT = insert(executions).inline()
+_FINISH = (
+    update(executions)
+    .where(executions.c.id == bindparam("execution"), executions.c.status == "running")
+    .values(status=bindparam("new_status"), error_code=bindparam("new_error"), duration_ms=bindparam("new_duration"))
+)
+
+
+def idempotency_key(
+    tenant: str, user: str, agent: str, chat: tuple[str, str], tool: str, message_id: str, ordinal: int
+) -> str:
+    """The key of one call (X4, ruling 12.26), as the digest of its parts: parts cannot run into each other (G11)."""
+    return digest([tenant, user, agent, list(chat), tool, message_id, ordinal])
+
+
+def find_execution(connection: Connection, key: str) -> tuple[Execution, str] | None:
+    """The recorded call and the digest of its input, or none."""
+    row = connection.execute(_BY_KEY, {"key": key}).first()
+    if row is None:
+        return None
+    return Execution(row.id, ExecutionStatus(row.status), row.error_code), row.input_digest
+
+
+def insert_execution(connection: Connection, **row: Any) -> None:
+    """Record a call that is about to run; raises ``IntegrityError`` where its key is taken."""
+    connection.execute(_INSERT, row | {"status": "running"})
+
+
+def finish_execution(
+    connection: Connection, execution_id: str, status: ExecutionStatus, error_code: str | None, duration_ms: int
+) -> None:
+    """Give a running call its outcome."""
+    values = {
+        "execution": execution_id,
+        "new_status": str(status),
+        "new_error": error_code,
+        "new_duration": duration_ms,
+    }
+    connection.execute(_FINISH, values)

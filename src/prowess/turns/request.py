@@ -1,0 +1,135 @@
+"""One entry for every turn, and its result (T1, T3). Attributes are the JSON keys of ``docs/contracts.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prowess.chat.model import ChatRef
+from prowess.errors import InvalidInput
+from prowess.kernel.ids import check_id
+from prowess.kernel.text import check_text
+from prowess.skills.manifest import ChatScope
+
+Trigger = Literal["explicit", "rule", "semantic", "session"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """A message and whom it concerns. Exactly one of ``conversation`` and ``group`` is given."""
+
+    tenant: str
+    user: str
+    agent: str
+    text: str
+    message_id: str
+    conversation: str | None = None
+    group: str | None = None
+    origin: str = "user"
+    """who started the turn: ``user``, later ``trigger:<id>``"""
+
+    def check(self) -> None:
+        """Refuse what cannot be a turn.
+
+        Raises ``InvalidInput`` naming the field: ``bad_id``, ``wrong_type``, ``text_empty``, ``text_too_long``,
+        ``control_character``, ``scope_missing``.
+        """
+        for field in ("tenant", "user", "agent", "message_id", "origin"):
+            check_id(getattr(self, field), field)
+        if (self.conversation is None) == (self.group is None):
+            raise InvalidInput("scope_missing", field="conversation")
+        check_id(self.chat.id, self.chat.kind)
+        check_text(self.text, "text")
+
+    @property
+    def chat(self) -> ChatRef:
+        """The conversation or group as a typed pair."""
+        if self.group is not None:
+            return ChatRef("group", self.group)
+        return ChatRef("conversation", self.conversation or "")
+
+    @property
+    def scope(self) -> ChatScope:
+        """Which kind of chat this is (T7)."""
+        return ChatScope.SINGLE if self.group is None else ChatScope.GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which skill serves the turn, and why (T3). ``reason`` names a rule, never the user's text."""
+
+    skill_id: str
+    version: str
+    kind: str
+    trigger: Trigger
+    score: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """What may be shown of a workflow session beside its skill (W12)."""
+
+    id: str
+    status: str
+    step: str
+    revision: int
+    pending_question: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run and how it went."""
+
+    id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionView:
+    """What the gate decided for this turn."""
+
+    effect: str
+    layer: str | None
+    missing: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallView:
+    """One tool call of the turn."""
+
+    id: str
+    tool: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTool:
+    """A tool that the voice or another loop may call in this turn."""
+
+    name: str
+    skill_id: str
+    description: str
+    input_schema: Mapping[str, Any]
+    """JSON Schema"""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """What came of a turn."""
+
+    message_id: str
+    reply: str
+    selection: Selection | None
+    session: SessionView | None
+    run: RunView | None
+    decision: DecisionView | None
+    instruction: str | None
+    """for the operator role only; faces drop it for others"""
+    tool_calls: tuple[ToolCallView, ...]
+    pending_approvals: tuple[str, ...]
+    replayed: bool
+    events: tuple[str, ...]
+    """types of the events this turn wrote, in order"""

@@ -1,0 +1,30 @@
+"""Instructions that the turn itself gives: refusals, honest failures, confirmations. Words live in ``messages/*/turns``."""
+
+from __future__ import annotations
+
+from prowess.access.model import Decision
+from prowess.messages import render
+from prowess.turns.definitions import Instruction
+
+
+def instruct(key: str, language: str, **fields: str) -> Instruction:
+    """An instruction from ``instruct.<key>`` for a model and ``say.<key>`` for a voice without one."""
+    text = render(f"instruct.{key}", language, fields)
+    return Instruction(text, (render(f"say.{key}", language, fields),), language)
+
+
+def permission_words(code: str, language: str) -> str:
+    """What a permission code means in plain words: ``read your memories`` for ``memory:read``."""
+    words = render(f"permission.{code}", language)
+    return code if words.startswith("permission.") else words
+
+
+def denial_instruction(decision: Decision, skill_id: str, skill_name: str, agent: str, language: str) -> Instruction:
+    """Say plainly what was not permitted and how to permit it."""
+    if decision.reason != "consent_missing":
+        return instruct("denied_otherwise", language, name=skill_name)
+    joiner = "、" if language == "zh" else ", "
+    words = joiner.join(permission_words(code, language) for code in decision.missing)
+    return instruct(
+        "consent_missing", language, agent=agent, permission=words, skill=skill_id, code=decision.missing[0]
+    )

@@ -1,0 +1,1 @@
+"""Proving skills before they are used (V): level 1 is ``syntax``; each level adds to a ``report``."""
