@@ -25,7 +25,7 @@ _BY_HAND = "import sys; from prowess.validation.syntax import check_tree; check_
 
 
 def run(paths: list[str]) -> dict[str, Any]:
-    """``{"name", "figures", "peer", "ratio"}`` for skill folders or trees, or for 600 made-up skills where none is given."""
+    """``{"name", "figures", "peer", "ratio"}`` for skill folders or trees, or 600 made-up skills if none is given."""
     if not paths:
         with tempfile.TemporaryDirectory() as folder:
             make_skills(Path(folder), SYNTHETIC_SKILLS)

@@ -1,0 +1,1 @@
+"""The law: requirements, grants and the one gate."""

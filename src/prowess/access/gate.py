@@ -62,7 +62,7 @@ def _needs_consent(requirement: PermissionRequirement) -> bool:
 
 
 def _serving_grant(request: GateRequest, code: str, grants: tuple[Grant, ...], now: datetime) -> Grant | None:
-    """The current grant that covers the code, the narrowest first, then the oldest; order of ``grants`` is irrelevant."""
+    """The current grant that covers the code: the narrowest, then the oldest, whatever the order of ``grants``."""
     current = [grant for grant in grants if _covers(grant, request, code, now)]
     return min(current, key=lambda grant: (grant.scope is GrantScope.USER, grant.granted_at, grant.id), default=None)
 

@@ -8,6 +8,7 @@ from sqlalchemy import Column, Connection, Index, Row, Table, Text, bindparam, i
 
 from prowess.access.model import Grant, GrantScope, GrantStatus
 from prowess.db.metadata import instant, metadata
+from prowess.db.statements import Statement
 from prowess.kernel.clock import from_ms, to_ms
 
 grants = Table(
@@ -39,14 +40,16 @@ Index(
     postgresql_where=grants.c.status == "active",
 )
 
-_ACTIVE_FOR_SKILL = select(grants).where(
-    grants.c.tenant == bindparam("tenant"),
-    grants.c.user_id == bindparam("user"),
-    grants.c.skill_id == bindparam("skill"),
-    grants.c.status == "active",
+_ACTIVE_FOR_SKILL = Statement(
+    select(grants).where(
+        grants.c.tenant == bindparam("tenant"),
+        grants.c.user_id == bindparam("user"),
+        grants.c.skill_id == bindparam("skill"),
+        grants.c.status == "active",
+    )
 )
-_INSERT = insert(grants).inline()
-_REVOKE = (
+_INSERT = Statement(insert(grants).inline())
+_REVOKE = Statement(
     update(grants)
     .where(grants.c.id == bindparam("grant"), grants.c.status == "active")
     .values(status="revoked", revoked_at=bindparam("at"), updated_at=bindparam("at"))
@@ -55,7 +58,7 @@ _REVOKE = (
 
 def active_grants(connection: Connection, tenant: str, user: str, skill: str) -> tuple[Grant, ...]:
     """Every active grant of the user to the skill, expired ones included: the gate judges time."""
-    rows = connection.execute(_ACTIVE_FOR_SKILL, {"tenant": tenant, "user": user, "skill": skill})
+    rows = _ACTIVE_FOR_SKILL.all(connection, {"tenant": tenant, "user": user, "skill": skill})
     return tuple(_to_grant(row) for row in rows)
 
 
@@ -86,12 +89,12 @@ def insert_grant(connection: Connection, grant: Grant) -> None:
         "updated_at": at,
         "expires_at": None if grant.expires_at is None else to_ms(grant.expires_at),
     }
-    connection.execute(_INSERT, row)
+    _INSERT.run(connection, row)
 
 
 def revoke_grant(connection: Connection, grant_id: str, at_ms: int) -> bool:
     """Mark a grant revoked; false where it no longer was active."""
-    return connection.execute(_REVOKE, {"grant": grant_id, "at": at_ms}).rowcount == 1
+    return _REVOKE.run(connection, {"grant": grant_id, "at": at_ms}) == 1
 
 
 def _to_grant(row: Row[Any]) -> Grant:

@@ -1,0 +1,1 @@
+"""What ports are implemented with; chosen in the runtime alone."""

@@ -1,0 +1,1 @@
+"""Agents, conversations, groups and messages."""

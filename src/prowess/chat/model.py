@@ -31,6 +31,13 @@ class Agent:
         return self.owner is None or self.owner == user
 
 
+class Seat(NamedTuple):
+    """A user's place in a chat; ``taken`` false: agent, chat or membership is made with the first turn."""
+
+    agent: Agent
+    taken: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """A thread. ``user`` and ``agent`` are null for a group."""

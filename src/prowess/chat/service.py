@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
+from datetime import datetime
 
-from prowess.chat.model import Agent, ChatRef, Conversation, Message
+from sqlalchemy import Connection
+
+from prowess.chat.model import Agent, ChatRef, Conversation, Message, Seat
 from prowess.chat.store import (
     find_agent,
     find_conversation,
@@ -34,41 +35,38 @@ class ChatService:
         self._log = log
         self._create_missing = create_missing
 
-    def find_seat(self, connection: Connection, tenant: str, chat: ChatRef, user: str, agent: str) -> Agent | None:
-        """The agent, where ``user`` may talk to it in this chat; null where something is still to be made.
+    def find_seat(self, connection: Connection, tenant: str, chat: ChatRef, user: str, agent: str) -> Seat:
+        """The place of ``user`` in this chat with ``agent``.
 
         Raises ``NotFound`` (``agent_not_found``, ``chat_not_found``), alike for what is absent and for what belongs to
-        somebody else.
+        somebody else; what is absent is none where it may be made on first use.
         """
         found = find_agent(connection, tenant, agent)
-        if found is None and not self._create_missing:
+        if (found is None and not self._create_missing) or (found is not None and not found.usable_by(user)):
             raise NotFound("agent_not_found", agent=agent)
-        if found is not None and not found.usable_by(user):
-            raise NotFound("agent_not_found", agent=agent)
-        conversation = find_conversation(connection, tenant, chat)
-        if conversation is None:
-            if not self._create_missing:
-                raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
-            return None
-        if chat.kind == "group":
-            seated = all(
-                is_member(connection, tenant, chat.id, kind, member)
-                for kind, member in (("user", user), ("agent", agent))
-            )
-            if not seated and not self._create_missing:
-                raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
-            return found if seated else None
-        if (conversation.user, conversation.agent) != (user, agent):
-            raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
-        return found
+        taken = found is not None and self._is_seated(connection, tenant, chat, user, agent)
+        return Seat(found or _new_agent(tenant, agent, self._log.clock.now()), taken)
 
-    def take_seat(self, tenant: str, chat: ChatRef, user: str, agent: str) -> None:
-        """Make what ``find_seat`` missed; losing a race to another thread is fine."""
-        try:
-            with self._log.transaction() as transaction:
-                self._make_missing(transaction, tenant, chat, user, agent)
-        except IntegrityError:
-            return
+    def take_seat(self, transaction: Transaction, tenant: str, chat: ChatRef, user: str, agent: str) -> None:
+        """Make what ``find_seat`` found missing. Raises ``IntegrityError`` where another turn was faster."""
+        connection = transaction.connection
+        if find_agent(connection, tenant, agent) is None:
+            insert_agent(connection, _new_agent(tenant, agent, transaction.now))
+            transaction.emit("agent.created", tenant=tenant, actor=SYSTEM, agent=agent)
+        if find_conversation(connection, tenant, chat) is None:
+            single = chat.kind == "conversation"
+            insert_conversation(
+                connection,
+                tenant,
+                chat,
+                user=user if single else None,
+                agent=agent if single else None,
+                title="",
+                at_ms=transaction.now_ms,
+            )
+            transaction.emit("conversation.created", tenant=tenant, actor=SYSTEM, user=user, agent=agent, chat=chat)
+        if chat.kind == "group":
+            self._join(transaction, tenant, chat, user, agent)
 
     def create_agent(
         self,
@@ -121,32 +119,34 @@ class ChatService:
                 raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
             return list_messages(connection, tenant, chat, limit=limit)
 
+    def _is_seated(self, connection: Connection, tenant: str, chat: ChatRef, user: str, agent: str) -> bool:
+        conversation = find_conversation(connection, tenant, chat)
+        seated = False
+        if conversation is not None and chat.kind == "group":
+            seated = all(is_member(connection, tenant, chat.id, *member) for member in _members(user, agent))
+        elif conversation is not None:
+            seated = (conversation.user, conversation.agent) == (user, agent)
+        somebody_elses = conversation is not None and chat.kind == "conversation" and not seated
+        if somebody_elses or (not seated and not self._create_missing):
+            raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
+        return seated
+
     @staticmethod
-    def _make_missing(transaction: Transaction, tenant: str, chat: ChatRef, user: str, agent: str) -> None:
-        connection = transaction.connection
-        if find_agent(connection, tenant, agent) is None:
-            made = Agent(tenant, agent, _display_name(agent), "", "en", None, transaction.now)
-            insert_agent(connection, made)
-            transaction.emit("agent.created", tenant=tenant, actor=SYSTEM, agent=agent)
-        if find_conversation(connection, tenant, chat) is None:
-            single = chat.kind == "conversation"
-            insert_conversation(
-                connection,
-                tenant,
-                chat,
-                user=user if single else None,
-                agent=agent if single else None,
-                title="",
-                at_ms=transaction.now_ms,
-            )
-            transaction.emit("conversation.created", tenant=tenant, actor=SYSTEM, user=user, agent=agent, chat=chat)
-        if chat.kind == "group":
-            for kind, member in (("user", user), ("agent", agent)):
-                if not is_member(connection, tenant, chat.id, kind, member):
-                    insert_member(connection, tenant, chat.id, kind, member, transaction.now_ms)
-                    transaction.emit(
-                        "group.member_added", tenant=tenant, actor=SYSTEM, chat=chat, target=member, kind_of_member=kind
-                    )
+    def _join(transaction: Transaction, tenant: str, chat: ChatRef, user: str, agent: str) -> None:
+        for kind, member in _members(user, agent):
+            if not is_member(transaction.connection, tenant, chat.id, kind, member):
+                insert_member(transaction.connection, tenant, chat.id, kind, member, transaction.now_ms)
+                transaction.emit(
+                    "group.member_added", tenant=tenant, actor=SYSTEM, chat=chat, target=member, member_kind=kind
+                )
+
+
+def _members(user: str, agent: str) -> tuple[tuple[str, str], ...]:
+    return (("user", user), ("agent", agent))
+
+
+def _new_agent(tenant: str, agent: str, now: datetime) -> Agent:
+    return Agent(tenant, agent, _display_name(agent), "", "en", None, now)
 
 
 def _display_name(agent: str) -> str:

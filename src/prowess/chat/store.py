@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from prowess.chat.model import Agent, ChatRef, Conversation, Message
 from prowess.db.metadata import BigIntKey, instant, metadata
+from prowess.db.statements import Statement
 from prowess.kernel.clock import from_ms, to_ms
 
 agents = Table(
@@ -48,7 +49,8 @@ conversations = Table(
     instant("last_message_at", nullable=True),
     Column("last_reply_id", Text),
     instant("created_at"),
-    Index("ix_conversations_user", "tenant", "user_id", "last_message_at"),
+    Index("ix_conversations_user", "tenant", "user_id"),
+    sqlite_with_rowid=False,
 )
 
 group_members = Table(
@@ -79,43 +81,49 @@ messages = Table(
     UniqueConstraint("tenant", "chat_kind", "chat_id", "id"),
 )
 
-_AGENT = select(agents).where(agents.c.tenant == bindparam("tenant"), agents.c.id == bindparam("agent"))
-_CONVERSATION = select(conversations).where(
-    conversations.c.tenant == bindparam("tenant"),
-    conversations.c.kind == bindparam("kind"),
-    conversations.c.id == bindparam("chat"),
-)
-_MESSAGE = select(messages).where(
-    messages.c.tenant == bindparam("tenant"),
-    messages.c.chat_kind == bindparam("kind"),
-    messages.c.chat_id == bindparam("chat"),
-    messages.c.id == bindparam("message"),
-)
-_COUNT_MESSAGE = (
-    update(conversations)
-    .where(
-        conversations.c.tenant == bindparam("t"),
-        conversations.c.kind == bindparam("k"),
-        conversations.c.id == bindparam("c"),
+_AGENT = Statement(select(agents).where(agents.c.tenant == bindparam("tenant"), agents.c.id == bindparam("agent")))
+_CONVERSATION = Statement(
+    select(conversations).where(
+        conversations.c.tenant == bindparam("tenant"),
+        conversations.c.kind == bindparam("kind"),
+        conversations.c.id == bindparam("chat"),
     )
-    .values(message_count=conversations.c.message_count + 1, last_message_at=bindparam("at"))
 )
-_COUNT_REPLY = _COUNT_MESSAGE.values(last_reply_id=bindparam("reply"))
-_INSERT_MESSAGE = insert(messages).inline()
-_INSERT_CONVERSATION = insert(conversations).inline()
-_INSERT_MEMBER = insert(group_members).inline()
-_INSERT_AGENT = insert(agents).inline()
-_MEMBER = select(group_members.c.member_id).where(
-    group_members.c.tenant == bindparam("tenant"),
-    group_members.c.group_id == bindparam("group"),
-    group_members.c.member_kind == bindparam("kind"),
-    group_members.c.member_id == bindparam("member"),
+_MESSAGE = Statement(
+    select(messages).where(
+        messages.c.tenant == bindparam("tenant"),
+        messages.c.chat_kind == bindparam("kind"),
+        messages.c.chat_id == bindparam("chat"),
+        messages.c.id == bindparam("message"),
+    )
+)
+_CHAT_ROW = update(conversations).where(
+    conversations.c.tenant == bindparam("of_tenant"),
+    conversations.c.kind == bindparam("of_kind"),
+    conversations.c.id == bindparam("of_chat"),
+)
+_COUNTED = {"message_count": conversations.c.message_count + 1, "last_message_at": bindparam("at")}
+_COUNT_MESSAGE = Statement(_CHAT_ROW.values(**_COUNTED))
+_COUNT_REPLY = Statement(_CHAT_ROW.values(**_COUNTED, last_reply_id=bindparam("reply")))
+_INSERT_MESSAGE = Statement(
+    insert(messages).inline(), [column.name for column in messages.columns if column.name != "seq"]
+)
+_INSERT_CONVERSATION = Statement(insert(conversations).inline())
+_INSERT_MEMBER = Statement(insert(group_members).inline())
+_INSERT_AGENT = Statement(insert(agents).inline())
+_MEMBER = Statement(
+    select(group_members.c.member_id).where(
+        group_members.c.tenant == bindparam("tenant"),
+        group_members.c.group_id == bindparam("group"),
+        group_members.c.member_kind == bindparam("kind"),
+        group_members.c.member_id == bindparam("member"),
+    )
 )
 
 
 def find_agent(connection: Connection, tenant: str, agent: str) -> Agent | None:
     """The agent, or none."""
-    row = connection.execute(_AGENT, {"tenant": tenant, "agent": agent}).first()
+    row = _AGENT.first(connection, {"tenant": tenant, "agent": agent})
     return None if row is None else _to_agent(row)
 
 
@@ -136,12 +144,12 @@ def insert_agent(connection: Connection, agent: Agent) -> None:
         "owner": agent.owner,
         "created_at": to_ms(agent.created_at),
     }
-    connection.execute(_INSERT_AGENT, row)
+    _INSERT_AGENT.run(connection, row)
 
 
 def find_conversation(connection: Connection, tenant: str, ref: ChatRef) -> Conversation | None:
     """The conversation or group, or none."""
-    row = connection.execute(_CONVERSATION, {"tenant": tenant, "kind": ref.kind, "chat": ref.id}).first()
+    row = _CONVERSATION.first(connection, {"tenant": tenant, "kind": ref.kind, "chat": ref.id})
     return None if row is None else _to_conversation(row)
 
 
@@ -169,25 +177,25 @@ def insert_conversation(
         "message_count": 0,
         "created_at": at_ms,
     }
-    connection.execute(_INSERT_CONVERSATION, row)
+    _INSERT_CONVERSATION.run(connection, row)
 
 
 def is_member(connection: Connection, tenant: str, group: str, kind: str, member: str) -> bool:
     """Whether a ``user`` or ``agent`` belongs to the group."""
     values = {"tenant": tenant, "group": group, "kind": kind, "member": member}
-    return connection.execute(_MEMBER, values).first() is not None
+    return _MEMBER.first(connection, values) is not None
 
 
 def insert_member(connection: Connection, tenant: str, group: str, kind: str, member: str, at_ms: int) -> None:
     """Add a member; raises ``IntegrityError`` where it is one already."""
     row = {"tenant": tenant, "group_id": group, "member_kind": kind, "member_id": member, "joined_at": at_ms}
-    connection.execute(_INSERT_MEMBER, row)
+    _INSERT_MEMBER.run(connection, row)
 
 
 def find_message(connection: Connection, tenant: str, ref: ChatRef, message_id: str) -> Message | None:
     """One message, or none."""
     values = {"tenant": tenant, "kind": ref.kind, "chat": ref.id, "message": message_id}
-    row = connection.execute(_MESSAGE, values).first()
+    row = _MESSAGE.first(connection, values)
     return None if row is None else _to_message(row)
 
 
@@ -207,12 +215,12 @@ def insert_message(connection: Connection, tenant: str, message: Message) -> Non
         "session_id": message.session_id,
         "created_at": at,
     }
-    connection.execute(_INSERT_MESSAGE, row)
-    where = {"t": tenant, "k": message.chat.kind, "c": message.chat.id, "at": at}
+    _INSERT_MESSAGE.run(connection, row)
+    where = {"of_tenant": tenant, "of_kind": message.chat.kind, "of_chat": message.chat.id, "at": at}
     if message.author_kind == "agent":
-        connection.execute(_COUNT_REPLY, where | {"reply": message.id})
+        _COUNT_REPLY.run(connection, where | {"reply": message.id})
     else:
-        connection.execute(_COUNT_MESSAGE, where)
+        _COUNT_MESSAGE.run(connection, where)
 
 
 def list_messages(

@@ -1,0 +1,1 @@
+"""Connections, transactions and the schema, on SQLite and PostgreSQL."""

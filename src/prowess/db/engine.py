@@ -51,8 +51,9 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """One consistent view; nothing may be written."""
         with self._serialised(), self._translated(), self.engine.connect() as connection:
+            connection.begin()
             if self.dialect == "sqlite" and not self._in_memory:
-                connection.exec_driver_sql("BEGIN")
+                _driver(connection).execute("BEGIN")
             try:
                 yield connection
             finally:
@@ -69,8 +70,9 @@ class Database:
         self._local.writing = True
         try:
             with self._serialised(), self._lock, self._translated(), self.engine.connect() as connection:
+                connection.begin()
                 if self.dialect == "sqlite":
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                    _driver(connection).execute("BEGIN IMMEDIATE")
                 try:
                     yield connection
                 except BaseException:
@@ -127,6 +129,24 @@ class Database:
             raise
         except DBAPIError as error:
             raise StorageError("database_unavailable", cause=type(error.orig).__name__) from error
+
+
+@contextmanager
+def undone_alone(connection: Connection) -> Iterator[None]:
+    """A statement inside whose failure does not spoil the transaction around it.
+
+    SQLite undoes a failed statement by itself; PostgreSQL needs a savepoint.
+    """
+    if connection.dialect.name == "sqlite":
+        yield
+        return
+    with connection.begin_nested():
+        yield
+
+
+def _driver(connection: Connection) -> Any:
+    """The driver's own connection: a plain BEGIN needs nothing of what SQLAlchemy prepares for a statement."""
+    return connection.connection.driver_connection
 
 
 def _parse_url(text: str) -> URL:

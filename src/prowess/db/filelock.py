@@ -7,13 +7,12 @@ processes share one SQLite file. The lock goes with the process, however it ends
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from types import TracebackType
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 class FileLock:
@@ -28,7 +27,7 @@ class FileLock:
         self._threads = threading.Lock()
 
     def __enter__(self) -> None:
-        if fcntl is None:  # pragma: no cover - Windows
+        if sys.platform == "win32":
             self._threads.acquire()
             return
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -42,7 +41,7 @@ class FileLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if fcntl is None:  # pragma: no cover - Windows
+        if sys.platform == "win32":
             self._threads.release()
             return
         os.close(self._local.descriptor)

@@ -41,7 +41,10 @@ class Follower:
             return connection.execute(_CURSOR, {"follower": self._name}).scalar() or 0
 
     def catch_up(self) -> int:
-        """Handle all that is there; returns how many events. A handler that raises leaves its batch for the next call."""
+        """Handle all that is there; returns how many events.
+
+        A handler that raises leaves its batch for the next call.
+        """
         self._register()
         handled = 0
         while (count := self._step()) is not None:

@@ -57,8 +57,6 @@ events = Table(
     Column("data", Text, nullable=False),
     Column("audit", Boolean, nullable=False),
     Index("ix_events_tenant", "tenant", "seq"),
-    Index("ix_events_chat", "tenant", "chat_kind", "chat_id", "seq"),
-    sqlite_autoincrement=True,
 )
 
 # Audit rows are events too; the view ``skill_audit_events`` over this table keeps the name that auditors know.

@@ -1,0 +1,1 @@
+"""Clock, ids, canonical JSON, text and untrusted text."""

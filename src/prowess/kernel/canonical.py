@@ -8,6 +8,8 @@ from typing import Any
 
 import rfc8785
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
 
 def canonical_json(value: Any) -> bytes:
     """The one byte form of a JSON value.
@@ -28,5 +30,5 @@ def text_digest(text: str) -> str:
 
 
 def compact_json(value: Any) -> str:
-    """JSON for a table column: compact, non-ASCII kept, insertion order kept."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """JSON for a table column: compact, non-ASCII kept, insertion order kept. Raises ``ValueError`` for NaN."""
+    return _COMPACT.encode(value)

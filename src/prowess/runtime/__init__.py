@@ -1,0 +1,1 @@
+"""Settings, the one composition root, and the façade."""

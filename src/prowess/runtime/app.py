@@ -209,7 +209,10 @@ class Prowess:
         tenant: str = DEFAULT_TENANT,
         actor: Actor | None = None,
     ) -> int:
-        """Take back the user's grants of a code; effective at the next operation. Raises ``NotFound('grant_not_found')``."""
+        """Take back the user's grants of a code, effective at the next operation.
+
+        Raises ``NotFound('grant_not_found')``.
+        """
         manifest = find_entry(self._parts.skills.catalog(tenant), skill).manifest
         return self._parts.grants.revoke(
             actor=actor or Actor("user", user), tenant=tenant, user=user, skill=manifest.id, code=code, agent=agent

@@ -75,7 +75,7 @@ def wire(
     engine = TurnEngine(
         log=log,
         reader=FactReader(log, chat, catalog),
-        writer=TurnWriter(log, ids),
+        writer=TurnWriter(log, ids, chat),
         executor=Executor(ids),
         dispatcher=Dispatcher(log, ids, memory),
         safety=safety or SafetyPolicy(),

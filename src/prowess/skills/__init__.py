@@ -1,0 +1,1 @@
+"""Manifests, skill folders, the catalog and bindings."""

@@ -55,9 +55,7 @@ class Catalog(Generic[D]):
     """An immutable snapshot: id → versions, newest first."""
 
     def __init__(self, entries: Iterable[CatalogEntry[D]]) -> None:
-        """Raises ``Conflict`` for what cannot stand beside each other: ``skill_exists``, ``skill_digest_differs``,
-        ``skill_kind_differs``.
-        """
+        """Raises ``Conflict`` for what cannot stand beside each other; see ``check_fits``."""
         skills: dict[str, dict[str, CatalogEntry[D]]] = {}
         for entry in entries:
             versions = skills.setdefault(entry.manifest.id, {})

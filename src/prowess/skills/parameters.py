@@ -328,7 +328,7 @@ class BoundaryCase:
 def boundary_cases(spec: ParameterSpec) -> tuple[BoundaryCase, ...]:
     """Values at, just inside and just outside each limit of one parameter (V2), the same in every run.
 
-    Left out are texts over 100,000 characters, arrays of over 10,000 values, and what a costly pattern forbids to judge.
+    Left out are texts over 100,000 characters, arrays of over 10,000 values, what a costly pattern forbids to judge.
     """
     cases: dict[Any, BoundaryCase] = {}
     for label, value in _candidates(spec):

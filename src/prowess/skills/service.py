@@ -201,7 +201,7 @@ class SkillService(Generic[D]):
 
 
 def find_entry(catalog: Catalog[D], skill: str, version: str | None = None) -> CatalogEntry[D]:
-    """The entry that a person names: an id in any spelling of it (ruling 12.1), the current version where none is given.
+    """The entry that a person names: an id in any spelling (ruling 12.1), the current version where none is given.
 
     Raises ``NotFound`` (``skill_not_found``, ``version_not_found``).
     """

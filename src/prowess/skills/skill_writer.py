@@ -23,7 +23,7 @@ from typing import Any, Literal
 from prowess.errors import SkillFileError
 from prowess.skills.front_matter import RICH_FIELDS
 from prowess.skills.manifest import SkillManifest
-from prowess.skills.skill_md.fields import KEPT_KEY, UNVERSIONED, mend_version
+from prowess.skills.skill_md.fields import KEPT_KEY, UNVERSIONED
 from prowess.skills.skill_md.folder import (
     FOREIGN_NAMES,
     GENERATED_FOLDERS,
@@ -103,7 +103,7 @@ def render_skill(
         if clash := sorted(merged.keys() & manifest.extra.keys()):
             raise SkillFileError("not_writable", file=SKILL_MD, line=1, field=clash[0])
         return f"---\n{dump_yaml(_seed_order(merged) | manifest.extra)}---\n{body}", None
-    if mend_version(manifest.metadata.get("version", "")) == manifest.version:
+    if manifest.metadata.get("version") == manifest.version:
         rich.pop("version", None)
     if manifest.extra:
         rich[KEPT_KEY] = manifest.extra

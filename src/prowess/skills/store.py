@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.db.metadata import instant, metadata
+from prowess.db.statements import Statement
 from prowess.kernel.canonical import compact_json
 from prowess.skills.manifest import SkillManifest
 
@@ -81,13 +82,15 @@ skill_bindings = Table(
 )
 
 _VERSIONS = select(skill_versions).where(skill_versions.c.tenant == bindparam("tenant"))
-_REVISION = select(skill_catalogs.c.revision).where(skill_catalogs.c.tenant == bindparam("tenant"))
-_BINDINGS = select(skill_bindings).where(
-    skill_bindings.c.tenant == bindparam("tenant"),
-    (
-        (skill_bindings.c.target_kind == "user") & (skill_bindings.c.target_id == bindparam("user"))
-        | (skill_bindings.c.target_kind == "agent") & (skill_bindings.c.target_id == bindparam("agent"))
-    ),
+_REVISION = Statement(select(skill_catalogs.c.revision).where(skill_catalogs.c.tenant == bindparam("tenant")))
+_BINDINGS = Statement(
+    select(skill_bindings).where(
+        skill_bindings.c.tenant == bindparam("tenant"),
+        (
+            (skill_bindings.c.target_kind == "user") & (skill_bindings.c.target_id == bindparam("user"))
+            | (skill_bindings.c.target_kind == "agent") & (skill_bindings.c.target_id == bindparam("agent"))
+        ),
+    )
 )
 
 TargetKind = Literal["user", "agent"]
@@ -129,7 +132,8 @@ class Binding:
 
 def catalog_revision(connection: Connection, tenant: str) -> int:
     """Grows with every change of the tenant's installed skills; 0 before the first."""
-    return connection.execute(_REVISION, {"tenant": tenant}).scalar() or 0
+    row = _REVISION.first(connection, {"tenant": tenant})
+    return 0 if row is None else int(row.revision)
 
 
 def bump_catalog(connection: Connection, tenant: str) -> None:
@@ -198,7 +202,7 @@ def skill_file_rows(connection: Connection, tenant: str, skill_id: str, version:
 
 def bindings_for(connection: Connection, tenant: str, user: str, agent: str) -> list[Binding]:
     """The choices of this user and this agent."""
-    rows = connection.execute(_BINDINGS, {"tenant": tenant, "user": user, "agent": agent})
+    rows = _BINDINGS.all(connection, {"tenant": tenant, "user": user, "agent": agent})
     return [Binding(row.target_kind, row.target_id, row.skill_id, row.enabled, row.pinned_version) for row in rows]
 
 

@@ -273,7 +273,8 @@ class _Builder:
         self._aliases += 1
         known = self._anchors.get(event.anchor)
         if known is None:
-            raise YamlFault("yaml_alias", line, suspects=(line,), name=event.anchor)
+            endless = any(frame.anchor == event.anchor for frame in self._stack)
+            raise YamlFault("yaml_alias", line, suspects=() if endless else (line,), name=event.anchor)
         node, size, height = known
         if self._aliases > MAX_ALIASES:
             raise YamlFault("yaml_too_many_aliases", line, limit=MAX_ALIASES)
@@ -290,7 +291,8 @@ class _Builder:
     @staticmethod
     def _check_tag(event: Any, line: int, known: frozenset[str]) -> None:
         if event.tag is not None and event.tag not in known:
-            raise YamlFault("yaml_tag", line, suspects=(line,), tag=event.tag)
+            prose = event.tag.startswith("!")
+            raise YamlFault("yaml_tag", line, suspects=(line,) if prose else (), tag=event.tag)
 
     def _add(self, node: Node, height: int) -> None:
         if not self._stack:

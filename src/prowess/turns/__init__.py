@@ -1,0 +1,1 @@
+"""A turn from message to reply: selectors, sessions, runners, dispatch."""

@@ -1,4 +1,4 @@
-"""Words that steer a running workflow: cancel, pause, resume (W8, W9).
+"""Words that steer: cancel, pause and resume a workflow, ask for help (W8, W9).
 
 As slash commands they always mean this; as plain sentences only while a session is there to be steered, and only where
 the sentence says nothing else.
@@ -12,7 +12,7 @@ from typing import Literal
 from prowess.kernel.text import fold
 from prowess.turns.selectors.explicit import Command
 
-Control = Literal["cancel", "pause", "resume"]
+Control = Literal["cancel", "pause", "resume", "help"]
 
 _COMMANDS: dict[str, Control] = {
     "cancel-skill": "cancel",
@@ -21,9 +21,13 @@ _COMMANDS: dict[str, Control] = {
     "pause-workflow": "pause",
     "resume-skill": "resume",
     "resume-workflow": "resume",
+    "help": "help",
 }
 
-_ZH_OBJECT = "(?:当前|这次|这个|此次|本次|刚才的?|刚刚的?|现在的?|我们的?|之前的?)*(?:的)?(?:长期)?(?:目标)?(?:规划|计划|任务|流程)"
+_ZH_OBJECT = (
+    "(?:当前|这次|这个|此次|本次|刚才的?|刚刚的?|现在的?|我们的?|之前的?)*(?:的)?(?:长期)?(?:目标)?"
+    "(?:规划|计划|任务|流程)"
+)
 _EN_OBJECT = (
     r"(?:(?:the|this|that|our|my|current|goal|long-term)\s+)*(?:plan|planning|session|task|workflow|skill)"
     r"(?:\s+session)?"

@@ -1,6 +1,7 @@
 """Writing what a turn came to: message, session, run, turn and events in one transaction (R1).
 
-Two transactions a turn: one when it begins, one when its reply is stored. Each loses cleanly: ``LostRace`` or an
+Two transactions a turn: one when it begins, one when its reply is stored; one where the reply is known when it begins.
+Each loses cleanly: ``LostRace`` or an
 ``IntegrityError`` leaves nothing behind.
 """
 
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from prowess.chat.model import Message
+from prowess.chat.service import ChatService
 from prowess.chat.store import find_message, insert_message
 from prowess.errors import Conflict
 from prowess.events.log import EventLog, Transaction
@@ -20,13 +22,19 @@ from prowess.kernel.ids import IdSource
 from prowess.turns.executor import Outcome, SessionChange
 from prowess.turns.facts import TurnReading
 from prowess.turns.plan import TurnPlan
-from prowess.turns.request import RunView, SessionView, TurnRequest
+from prowess.turns.request import RunView, Selection, SessionView, TurnRequest
 from prowess.turns.runs import Run, RunStatus, finish_run, record_run
-from prowess.turns.safety import SafetyResponse
 from prowess.turns.sessions.model import Session
 from prowess.turns.sessions.service import expire
 from prowess.turns.sessions.store import change_session, insert_session
 from prowess.turns.store import TurnRecord, finish_turn, insert_turn
+
+
+class Said(NamedTuple):
+    """A reply and the name of the voice that gave it."""
+
+    reply: str
+    voice: str
 
 
 class LostRace(Exception):
@@ -36,75 +44,46 @@ class LostRace(Exception):
 class TurnWriter:
     """The two commits of a turn."""
 
-    def __init__(self, log: EventLog, ids: IdSource) -> None:
+    def __init__(self, log: EventLog, ids: IdSource, chat: ChatService) -> None:
         self._log = log
         self._ids = ids
+        self._chat = chat
 
-    def begin(self, request: TurnRequest, reading: TurnReading, outcome: Outcome) -> TurnRecord:
-        """Commit what the executor decided. Raises ``LostRace``, ``IntegrityError``, ``Conflict``."""
+    def begin(
+        self, request: TurnRequest, reading: TurnReading, outcome: Outcome, said: Said | None = None
+    ) -> TurnRecord:
+        """Commit what the executor decided, and with it the reply where that is known already.
+
+        Raises ``LostRace``, ``IntegrityError``, ``Conflict('message_id_reused')``.
+        """
         record = new_record(request, outcome)
         with self._log.transaction() as transaction:
-            self._store_message(transaction, request)
-            expire(transaction, reading.overdue)
-            emit(transaction, "turn.started", request, origin=request.origin)
+            self._open(transaction, request, reading)
             for change in outcome.changes:
                 _write_session(transaction, request, change)
-            if outcome.unknown_command is not None:
-                emit(transaction, "command.unknown", request, decision="denied")
-            record = replace(record, run=self._record_run(transaction, request, outcome))
-            return self._insert(transaction, request, record)
-
-    def begin_safety(self, request: TurnRequest, reading: TurnReading, response: SafetyResponse) -> TurnRecord:
-        """Commit that the safety response answers; no session is made or moved."""
-        with self._log.transaction() as transaction:
-            self._store_message(transaction, request)
-            expire(transaction, reading.overdue)
-            emit(transaction, "turn.started", request, origin=request.origin)
-            emit(
-                transaction,
-                "safety.responded",
-                request,
-                actor=SYSTEM,
-                decision="denied",
-                category=response.category,
-                rule=response.rule,
+            _note(transaction, request, outcome)
+            if outcome.selection is not None:
+                run = self._run(transaction, request, outcome, outcome.selection, finished=said is not None)
+                record = replace(record, run=_record_run(transaction, request, run, outcome))
+            message = None if said is None else self._reply(transaction, request, record, said)
+            record = replace(
+                record, reply_id=None if message is None else message.id, events=tuple(transaction.emitted)
             )
-            return self._insert(transaction, request, new_record(request, Outcome("safety")))
+            insert_turn(transaction.connection, request, record, transaction.now_ms)
+        return record
 
-    def finish(self, plan: TurnPlan, reply: str, voice: str) -> TurnRecord:
+    def finish(self, plan: TurnPlan, said: Said) -> TurnRecord:
         """Store the reply. Raises ``LostRace`` where the turn is finished already."""
         request, record = plan.request, plan.record
-        run, session = record.run, record.session
         with self._log.transaction() as transaction:
-            if run is not None:
-                duration = transaction.now - plan.started_at
-                finish_run(
-                    transaction.connection, run.id, RunStatus(run.status), record.run_error, milliseconds(duration)
-                )
-            message = Message(
-                id=self._ids.new("msg"),
-                chat=request.chat,
-                author_kind="agent",
-                author=request.agent,
-                text=reply,
-                reply_to=request.message_id,
-                run_id=None if run is None else run.id,
-                session_id=None if session is None else session.id,
-                created_at=transaction.now,
-            )
-            emit(
-                transaction,
-                "turn.completed",
-                request,
-                actor=Actor("agent", request.agent),
-                run_id=message.run_id,
-                session_id=message.session_id,
-                voice=voice,
-            )
+            if record.run is not None:
+                duration = milliseconds(transaction.now - plan.started_at)
+                status = RunStatus(record.run.status)
+                finish_run(transaction.connection, record.run.id, status, record.run_error, duration)
+            message = self._reply(transaction, request, record, said)
             finished = replace(record, reply_id=message.id, events=(*record.events, *transaction.emitted))
             if not finish_turn(transaction.connection, request, finished, message.id, transaction.now_ms):
                 raise LostRace
-            insert_message(transaction.connection, request.tenant, message)
         return finished
 
     def fail(self, plan: TurnPlan, code: str) -> None:
@@ -115,6 +94,14 @@ class TurnWriter:
                 duration = milliseconds(transaction.now - plan.started_at)
                 finish_run(transaction.connection, run.id, RunStatus.FAILED, code, duration)
             emit(transaction, "turn.failed", plan.request, error_code=code)
+
+    def _open(self, transaction: Transaction, request: TurnRequest, reading: TurnReading) -> None:
+        """What every turn begins with."""
+        if not reading.seat.taken:
+            self._chat.take_seat(transaction, request.tenant, request.chat, request.user, request.agent)
+        self._store_message(transaction, request)
+        expire(transaction, reading.overdue)
+        emit(transaction, "turn.started", request, origin=request.origin)
 
     @staticmethod
     def _store_message(transaction: Transaction, request: TurnRequest) -> None:
@@ -139,11 +126,34 @@ class TurnWriter:
         )
         insert_message(connection, request.tenant, message)
 
-    def _record_run(self, transaction: Transaction, request: TurnRequest, outcome: Outcome) -> RunView | None:
-        selection = outcome.selection
-        if selection is None:
-            return None
-        run = Run(
+    def _reply(self, transaction: Transaction, request: TurnRequest, record: TurnRecord, said: Said) -> Message:
+        message = Message(
+            id=self._ids.new("msg"),
+            chat=request.chat,
+            author_kind="agent",
+            author=request.agent,
+            text=said.reply,
+            reply_to=request.message_id,
+            run_id=None if record.run is None else record.run.id,
+            session_id=None if record.session is None else record.session.id,
+            created_at=transaction.now,
+        )
+        insert_message(transaction.connection, request.tenant, message)
+        emit(
+            transaction,
+            "turn.completed",
+            request,
+            actor=Actor("agent", request.agent),
+            run_id=message.run_id,
+            session_id=message.session_id,
+            voice=said.voice,
+        )
+        return message
+
+    def _run(
+        self, transaction: Transaction, request: TurnRequest, outcome: Outcome, selection: Selection, *, finished: bool
+    ) -> Run:
+        return Run(
             id=self._ids.new("run"),
             tenant=request.tenant,
             user=request.user,
@@ -152,34 +162,40 @@ class TurnWriter:
             message_id=request.message_id,
             selection=selection,
             session_id=None if outcome.session is None else outcome.session.id,
-            status=RunStatus.RUNNING,
-            error_code=None,
+            status=outcome.run_status if finished else RunStatus.RUNNING,
+            error_code=outcome.error_code if finished else None,
             started_at=transaction.now,
-            duration_ms=None,
+            duration_ms=0 if finished else None,
         )
-        where: dict[str, Any] = {
-            "skill": (selection.skill_id, selection.version),
-            "session_id": run.session_id,
-            "run_id": run.id,
-        }
-        emit(
-            transaction,
-            "skill.selected",
-            request,
-            **where,
-            trigger=selection.trigger,
-            score=selection.score,
-            reason=selection.reason,
-        )
-        if record_run(transaction.connection, run):
-            emit(transaction, "run.recorded", request, **where)
-        return RunView(run.id, str(outcome.run_status))
 
-    @staticmethod
-    def _insert(transaction: Transaction, request: TurnRequest, record: TurnRecord) -> TurnRecord:
-        record = replace(record, events=tuple(transaction.emitted))
-        insert_turn(transaction.connection, request, record, transaction.now_ms)
-        return record
+
+def _record_run(transaction: Transaction, request: TurnRequest, run: Run, outcome: Outcome) -> RunView:
+    selection = run.selection
+    where: dict[str, Any] = {
+        "skill": (selection.skill_id, selection.version),
+        "session_id": run.session_id,
+        "run_id": run.id,
+    }
+    emit(
+        transaction,
+        "skill.selected",
+        request,
+        **where,
+        trigger=selection.trigger,
+        score=selection.score,
+        reason=selection.reason,
+    )
+    if record_run(transaction.connection, run):
+        emit(transaction, "run.recorded", request, **where)
+    return RunView(run.id, str(outcome.run_status))
+
+
+def _note(transaction: Transaction, request: TurnRequest, outcome: Outcome) -> None:
+    if outcome.unknown_command is not None:
+        emit(transaction, "command.unknown", request, decision="denied")
+    if outcome.safety is not None:
+        category, rule = outcome.safety.category, outcome.safety.rule
+        emit(transaction, "safety.responded", request, actor=SYSTEM, decision="denied", category=category, rule=rule)
 
 
 def new_record(request: TurnRequest, outcome: Outcome) -> TurnRecord:

@@ -18,10 +18,10 @@ from prowess.errors import Conflict, ProwessError, VoiceError
 from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
-from prowess.turns.commit import LostRace, TurnWriter
+from prowess.turns.commit import LostRace, Said, TurnWriter, new_record
 from prowess.turns.definitions import Instruction, ToolSkill, ToolTurn
 from prowess.turns.dispatch import Call, Dispatcher, ToolOutcome
-from prowess.turns.executor import Executor
+from prowess.turns.executor import Executor, Outcome
 from prowess.turns.facts import FactReader, TurnReading
 from prowess.turns.plan import TurnPlan, tools_here
 from prowess.turns.ports import Line, Prompt, Voice
@@ -64,19 +64,7 @@ class TurnEngine:
         Raises ``InvalidInput`` for what cannot be a turn, ``NotFound`` for an agent or chat that is not the user's,
         ``Conflict`` (``message_id_reused``, ``session_changed``), ``LimitExceeded('session_stack_full')``.
         """
-        request.check()
-        response = self._safety.assess(request.text)
-        reading = self._reader.read(request)
-        if reading.earlier is not None:
-            return self._repeat(request, reading, reading.earlier, response)
-        try:
-            return self._begin(request, reading, response)
-        except (LostRace, IntegrityError):
-            reading = self._reader.read(request)
-            if reading.earlier is not None:
-                return self._repeat(request, reading, reading.earlier, response)
-            taken = self._reader.message_exists(request)
-            raise Conflict("message_id_reused" if taken else "session_changed") from None
+        return self._start(request, speak=False)
 
     def call(self, plan: TurnPlan, tool: str, arguments: Mapping[str, Any]) -> ToolOutcome:
         """One tool call of the turn, for a voice or for somebody else's loop. Refusals come back as outcomes."""
@@ -97,7 +85,7 @@ class TurnEngine:
             return _result(plan, plan.reply or "")
         check_text(reply, "reply", limit=MAX_REPLY_TEXT)
         try:
-            plan.record = self._writer.finish(plan, reply, self.voice.name)
+            plan.record = self._writer.finish(plan, Said(reply, self.voice.name))
         except (LostRace, IntegrityError):
             reading = self._reader.read(plan.request)
             plan.replayed = True
@@ -111,7 +99,7 @@ class TurnEngine:
 
     def turn(self, request: TurnRequest) -> TurnResult:
         """Begin, speak, finish. Raises what ``begin`` raises, and ``VoiceError`` where the model cannot answer."""
-        plan = self.begin(request)
+        plan = self._start(request, speak=True)
         if plan.reply is not None:
             return self.finish(plan, plan.reply)
         try:
@@ -139,16 +127,44 @@ class TurnEngine:
                 raise _as_voice_error(error) from error
         yield await asyncio.to_thread(self.finish, plan, "".join(pieces))
 
-    def _begin(self, request: TurnRequest, reading: TurnReading, response: SafetyResponse | None) -> TurnPlan:
+    def _start(self, request: TurnRequest, *, speak: bool) -> TurnPlan:
+        """``begin``; with ``speak``, a reply that nobody has to wait for is stored in the same commit."""
+        request.check()
+        response = self._safety.assess(request.text)
+        reading = self._reader.read(request)
+        if reading.earlier is not None:
+            return self._repeat(request, reading, reading.earlier, response)
+        try:
+            return self._begin(request, reading, response, speak=speak)
+        except (LostRace, IntegrityError):
+            reading = self._reader.read(request)
+            if reading.earlier is not None:
+                return self._repeat(request, reading, reading.earlier, response)
+            taken = self._reader.message_exists(request)
+            raise Conflict("message_id_reused" if taken else "session_changed") from None
+
+    def _begin(
+        self, request: TurnRequest, reading: TurnReading, response: SafetyResponse | None, *, speak: bool
+    ) -> TurnPlan:
         if response is not None:
-            record = self._writer.begin_safety(request, reading, response)
-            return self._plan(request, reading, record, reply=response.reply)
-        outcome = self._executor.execute(request, reading.facts)
-        record = self._writer.begin(request, reading, outcome)
-        plan = self._plan(request, reading, record)
+            outcome = Outcome("safety", safety=response)
+        else:
+            outcome = self._executor.execute(request, reading.facts)
+        plan = self._plan(request, reading, new_record(request, outcome))
+        plan.reply = None if response is None else response.reply
+        if speak and plan.reply is None and outcome.tool is None and self.voice.instant:
+            plan.reply = self._speak_at_once(plan)
+        said = Said(plan.reply, self.voice.name) if speak and plan.reply is not None else None
+        plan.record = self._writer.begin(request, reading, outcome, said)
         if outcome.tool is not None:
             self._use_tool(plan, outcome.tool, outcome.tool_text)
         return plan
+
+    def _speak_at_once(self, plan: TurnPlan) -> str | None:
+        try:
+            return check_text(self.voice.speak(self._prompt(plan)), "reply", limit=MAX_REPLY_TEXT)
+        except Exception:
+            return None  # the turn is committed first then, and the voice asked again where its failure is recorded
 
     def _repeat(
         self, request: TurnRequest, reading: TurnReading, earlier: TurnRecord, response: SafetyResponse | None

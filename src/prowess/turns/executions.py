@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Connection, Index, Integer, Table, Text, bindparam, insert, select, update
 
 from prowess.db.metadata import instant, metadata
+from prowess.db.statements import Statement
 from prowess.kernel.canonical import digest
 
 
@@ -54,11 +55,13 @@ executions = Table(
     Index("ix_skill_tool_executions_user", "tenant", "user_id", "started_at"),
 )
 
-_BY_KEY = select(executions.c.id, executions.c.status, executions.c.error_code, executions.c.input_digest).where(
-    executions.c.idempotency_key == bindparam("key")
+_BY_KEY = Statement(
+    select(executions.c.id, executions.c.status, executions.c.error_code, executions.c.input_digest).where(
+        executions.c.idempotency_key == bindparam("key")
+    )
 )
-_INSERT = insert(executions).inline()
-_FINISH = (
+_INSERT = Statement(insert(executions).inline())
+_FINISH = Statement(
     update(executions)
     .where(executions.c.id == bindparam("execution"), executions.c.status == "running")
     .values(status=bindparam("new_status"), error_code=bindparam("new_error"), duration_ms=bindparam("new_duration"))
@@ -74,7 +77,7 @@ def idempotency_key(
 
 def find_execution(connection: Connection, key: str) -> tuple[Execution, str] | None:
     """The recorded call and the digest of its input, or none."""
-    row = connection.execute(_BY_KEY, {"key": key}).first()
+    row = _BY_KEY.first(connection, {"key": key})
     if row is None:
         return None
     return Execution(row.id, ExecutionStatus(row.status), row.error_code), row.input_digest
@@ -82,7 +85,7 @@ def find_execution(connection: Connection, key: str) -> tuple[Execution, str] | 
 
 def insert_execution(connection: Connection, **row: Any) -> None:
     """Record a call that is about to run; raises ``IntegrityError`` where its key is taken."""
-    connection.execute(_INSERT, row | {"status": "running"})
+    _INSERT.run(connection, row | {"status": "running"})
 
 
 def finish_execution(
@@ -95,4 +98,4 @@ def finish_execution(
         "new_error": error_code,
         "new_duration": duration_ms,
     }
-    connection.execute(_FINISH, values)
+    _FINISH.run(connection, values)

@@ -20,6 +20,7 @@ from prowess.turns.request import Selection, TurnRequest
 from prowess.turns.runners import workflow
 from prowess.turns.runners.prompt import build_prompt_instruction
 from prowess.turns.runs import RunStatus
+from prowess.turns.safety import SafetyResponse
 from prowess.turns.selectors import parse_command, select
 from prowess.turns.sessions.model import Session, SessionStatus
 from prowess.turns.words import instruct
@@ -57,7 +58,7 @@ class Outcome:
     """What the turn comes to."""
 
     kind: str
-    """``workflow``, ``tool``, ``prompt``, ``control``, ``plain``"""
+    """``safety``, ``workflow``, ``tool``, ``prompt``, ``control``, ``plain``"""
     instruction: Instruction | None = None
     selection: Selection | None = None
     changes: tuple[SessionChange, ...] = ()
@@ -68,6 +69,8 @@ class Outcome:
     run_status: RunStatus = RunStatus.COMPLETED
     error_code: str | None = None
     unknown_command: str | None = None
+    safety: SafetyResponse | None = None
+    """set where the safety response answers; its reply is final"""
 
 
 class Executor:
@@ -171,6 +174,8 @@ class Executor:
             return self._cancel(facts, request, language)
         if control == "pause":
             return self._pause(facts, language)
+        if control == "help":
+            return _help(facts, request, language)
         return self._resume(facts, request, language)
 
     @staticmethod
@@ -216,6 +221,17 @@ class Executor:
             raise LimitExceeded("session_stack_full", limit=MAX_PARKED)
         parked = replace(session, parked_at=facts.now, revision=session.revision + 1, updated_at=facts.now)
         return SessionChange(parked, session.revision, "session.parked")
+
+
+def _help(facts: TurnFacts, request: TurnRequest, language: str) -> Outcome:
+    """What can be asked for here: only what is visible to this user."""
+    skills = [
+        f"/{entry.manifest.id} – {entry.manifest.display_name or entry.manifest.description}"
+        for entry in facts.candidates
+        if request.scope in entry.manifest.scopes
+    ]
+    listing = "\n".join([*skills, *(f"/{name}" for name in commands.command_names())])
+    return Outcome("control", instruct("help", language, listing=listing))
 
 
 def _session_selection(session: Session) -> Selection:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from prowess.chat.model import Agent
+from prowess.chat.model import Seat
 from prowess.chat.service import ChatService
 from prowess.chat.store import find_message
 from prowess.events.log import EventLog
@@ -26,6 +26,7 @@ class TurnReading:
     """The facts, and what this very message came to before."""
 
     facts: TurnFacts
+    seat: Seat
     overdue: tuple[Session, ...]
     """sessions of this chat whose time has passed; to be marked before anything else (W7)"""
     earlier: TurnRecord | None
@@ -33,7 +34,7 @@ class TurnReading:
 
 
 class FactReader:
-    """Reads; makes agent and chat on first use where that is allowed."""
+    """Reads; writes nothing."""
 
     def __init__(self, log: EventLog, chat: ChatService, catalog: CatalogService[SkillDefinition]) -> None:
         self._log = log
@@ -43,24 +44,15 @@ class FactReader:
     def read(self, request: TurnRequest) -> TurnReading:
         """Raises ``NotFound`` (``agent_not_found``, ``chat_not_found``)."""
         with self._log.database.read() as connection:
-            agent = self._seat(connection, request)
-            if agent is not None:
-                return self._reading(connection, request, agent)
-        self._chat.take_seat(request.tenant, request.chat, request.user, request.agent)
-        with self._log.database.read() as connection:
-            agent = self._seat(connection, request)
-            assert agent is not None
-            return self._reading(connection, request, agent)
+            seat = self._chat.find_seat(connection, request.tenant, request.chat, request.user, request.agent)
+            return self._reading(connection, request, seat)
 
     def message_exists(self, request: TurnRequest) -> bool:
         """Whether the message id is taken in this chat, by whomever."""
         with self._log.database.read() as connection:
             return find_message(connection, request.tenant, request.chat, request.message_id) is not None
 
-    def _seat(self, connection: Connection, request: TurnRequest) -> Agent | None:
-        return self._chat.find_seat(connection, request.tenant, request.chat, request.user, request.agent)
-
-    def _reading(self, connection: Connection, request: TurnRequest, agent: Agent) -> TurnReading:
+    def _reading(self, connection: Connection, request: TurnRequest, seat: Seat) -> TurnReading:
         now = self._log.clock.now()
         catalog = self._catalog.snapshot(connection, request.tenant)
         bindings = bindings_for(connection, request.tenant, request.user, request.agent)
@@ -68,7 +60,7 @@ class FactReader:
         current = [session for session in live if session.expires_at > now]
         earlier = find_turn(connection, request)
         facts = TurnFacts(
-            agent=agent,
+            agent=seat.agent,
             catalog=catalog,
             candidates=bound_entries(catalog, bindings),
             session=next((session for session in current if session.parked_at is None), None),
@@ -76,7 +68,7 @@ class FactReader:
             now=now,
         )
         overdue = tuple(session for session in live if session.expires_at <= now)
-        return TurnReading(facts, overdue, earlier, _reply(connection, request, earlier))
+        return TurnReading(facts, seat, overdue, earlier, _reply(connection, request, earlier))
 
 
 def _reply(connection: Connection, request: TurnRequest, earlier: TurnRecord | None) -> str | None:

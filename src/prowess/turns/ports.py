@@ -45,6 +45,11 @@ class Voice(Protocol):
         ...
 
     @property
+    def instant(self) -> bool:
+        """Whether it waits for nothing. Then it is asked before the turn is committed, and one commit stores it all."""
+        ...
+
+    @property
     def history_length(self) -> int:
         """How many earlier messages it wants to see; 0 for none."""
         ...

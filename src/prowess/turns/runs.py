@@ -12,7 +12,9 @@ from sqlalchemy import BigInteger, Column, Connection, Float, Index, Row, Table,
 from sqlalchemy.exc import DBAPIError
 
 from prowess.chat.model import ChatRef
+from prowess.db.engine import undone_alone
 from prowess.db.metadata import instant, metadata
+from prowess.db.statements import Statement
 from prowess.kernel.clock import from_ms, iso, to_ms
 from prowess.turns.request import Selection
 
@@ -90,13 +92,13 @@ runs = Table(
     instant("started_at"),
     Column("duration_ms", BigInteger),
     Index("ix_skill_runs_user", "tenant", "user_id", "started_at"),
-    Index("ix_skill_runs_skill", "tenant", "skill_id", "started_at"),
+    sqlite_with_rowid=False,
 )
 
-_INSERT = insert(runs).inline()
-_FINISH = (
+_INSERT = Statement(insert(runs).inline())
+_FINISH = Statement(
     update(runs)
-    .where(runs.c.id == bindparam("run"), runs.c.status.in_(("running", "failed")))
+    .where(runs.c.id == bindparam("run"), (runs.c.status == "running") | (runs.c.status == "failed"))
     .values(status=bindparam("new_status"), error_code=bindparam("new_error"), duration_ms=bindparam("new_duration"))
 )
 
@@ -146,15 +148,13 @@ def list_runs(connection: Connection, tenant: str, user: str, *, skill: str | No
     return [_to_run(row) for row in rows]
 
 
-def _guarded(connection: Connection, statement: Any, values: dict[str, Any], run_id: str) -> bool:
-    savepoint = connection.begin_nested()
+def _guarded(connection: Connection, statement: Statement, values: dict[str, Any], run_id: str) -> bool:
     try:
-        connection.execute(statement, values)
+        with undone_alone(connection):
+            statement.run(connection, values)
     except DBAPIError as error:
-        savepoint.rollback()
         logger.error("run %s was not recorded: %s", run_id, type(error.orig).__name__)
         return False
-    savepoint.commit()
     return True
 
 

@@ -1,19 +1,19 @@
 """The turn table: what each message id came to, so that no message is ever served twice (W5).
 
-A turn belongs to (tenant, chat, message id, agent). Turns of a workflow carry their session and its revision; together
-those rows are the turn table of the session. The instruction of a tool turn is never stored: it holds what was recalled.
+A turn belongs to (tenant, chat, message id, agent). Turns of a workflow carry their session and its revision: those
+rows are the turn table of the session. The instruction of a tool turn is never stored: it holds what was recalled.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, Connection, Index, Integer, Row, Table, Text, bindparam, insert, select, update
 
-from prowess.chat.model import ChatRef
 from prowess.db.metadata import instant, metadata
+from prowess.db.statements import Statement
 from prowess.kernel.canonical import compact_json
 from prowess.turns.definitions import Instruction
 from prowess.turns.request import (
@@ -77,9 +77,9 @@ _KEY = {
     "of_agent": turns.c.agent_id,
 }
 _WHERE = [column == bindparam(name) for name, column in _KEY.items()]
-_FIND = select(turns).where(*_WHERE)
-_INSERT = insert(turns).inline()
-_FINISH = (
+_FIND = Statement(select(turns).where(*_WHERE))
+_INSERT = Statement(insert(turns).inline())
+_FINISH = Statement(
     update(turns)
     .where(*_WHERE, turns.c.reply_id.is_(None))
     .values(outcome=bindparam("new_outcome"), reply_id=bindparam("new_reply"), finished_at=bindparam("at"))
@@ -93,7 +93,7 @@ _SESSION_TURNS = (
 
 def find_turn(connection: Connection, request: TurnRequest) -> TurnRecord | None:
     """What this message came to, or none."""
-    row = connection.execute(_FIND, _key(request)).first()
+    row = _FIND.first(connection, _key(request))
     return None if row is None else _to_record(row)
 
 
@@ -112,17 +112,19 @@ def insert_turn(connection: Connection, request: TurnRequest, record: TurnRecord
         "session_id": None if record.session is None else record.session.id,
         "session_revision": None if record.session is None else record.session.revision,
         "run_id": None if record.run is None else record.run.id,
-        "instruction": None if record.instruction is None else compact_json(asdict(record.instruction)),
+        "instruction": None if record.instruction is None else compact_json(_fields(record.instruction)),
         "outcome": _outcome(record),
+        "reply_id": record.reply_id,
         "started_at": at_ms,
+        "finished_at": None if record.reply_id is None else at_ms,
     }
-    connection.execute(_INSERT, row)
+    _INSERT.run(connection, row)
 
 
 def finish_turn(connection: Connection, request: TurnRequest, record: TurnRecord, reply_id: str, at_ms: int) -> bool:
     """Attach the stored reply; false where another worker has finished the turn."""
     values = _key(request) | {"new_outcome": _outcome(record), "new_reply": reply_id, "at": at_ms}
-    return connection.execute(_FINISH, values).rowcount == 1
+    return _FINISH.run(connection, values) == 1
 
 
 def session_turns(connection: Connection, session_id: str) -> list[tuple[str, int]]:

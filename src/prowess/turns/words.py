@@ -1,4 +1,4 @@
-"""Instructions that the turn itself gives: refusals, honest failures, confirmations. Words live in ``messages/*/turns``."""
+"""Instructions that the turn itself gives: refusals, honest failures, confirmations; worded in ``messages``."""
 
 from __future__ import annotations
 

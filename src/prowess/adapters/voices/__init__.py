@@ -1,0 +1,1 @@
+"""Voices: the offline one, and models."""

@@ -11,11 +11,22 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from prowess.skills.front_matter import RICH_FIELDS, STANDARD_FIELDS, Diagnostic
-from prowess.skills.names import Version, is_skill_name, normalise_skill_name
+from prowess.skills.front_matter import STANDARD_FIELDS, Diagnostic
+from prowess.skills.names import is_skill_name, normalise_skill_name
 from prowess.skills.skill_md.sections import FOREIGN, is_ours, section_of
+from prowess.skills.skill_md.spelling import (
+    DENIALS,
+    FIELDS,
+    flatten,
+    mend_version,
+    metadata_text,
+    near_miss,
+    short,
+    squeeze,
+    suggest_name,
+)
 from prowess.skills.skill_md.tool_lists import is_tool_name_list, tools_of
-from prowess.skills.yaml_nodes import Entry, Mapping, Node, Scalar, Sequence, is_null, text_of, value_of, verbatim
+from prowess.skills.yaml_nodes import Entry, Mapping, Scalar, Sequence, is_null, text_of, value_of, verbatim
 
 MAX_DESCRIPTION = 1024
 MAX_COMPATIBILITY = 500
@@ -26,23 +37,7 @@ KEPT_KEY = "front_matter"
 """The key of prowess.yaml under which unknown keys of the front matter are kept"""
 
 
-def _squeeze(key: str) -> str:
-    return re.sub(r"[-_ ]", "", key).lower()
-
-
-_FIELDS = {_squeeze(name): name for name in (*STANDARD_FIELDS, *RICH_FIELDS)} | {"scope": "scopes"}
-_DENIALS = frozenset({"disallowedtools", "deniedtools", "deniedtool", "excludedtools", "forbiddentools"})
 _NEVER_KEPT = frozenset(STANDARD_FIELDS) - {"metadata"}
-_MISSPELT = dict.fromkeys(("allowtools", "allowtool", "toolsallowed", "permittedtools"), "allowed-tools")
-_TYPO_TARGETS = (
-    "allowed-tools",
-    "permissions",
-    "requirements",
-    "constraints",
-    "description",
-    "compatibility",
-    "metadata",
-)
 _UNSAFE_NAME = re.compile(r"\.\.|[/\\\x00]|^[A-Za-z]:")
 _TEXT_FIELDS = ("display_name", "author", "created_at", "updated_at", "trigger_source", "category")
 _SECTIONS = ("tools", "permissions", "requirements", "constraints", "dependencies", "triggers")
@@ -137,7 +132,7 @@ class _Reader:
         """Known keys by field; unknown ones go to ``extra``."""
         known: dict[str, Found] = {}
         for key, entry in source.mapping.entries.items():
-            name = _FIELDS.get(_squeeze(key))
+            name = FIELDS.get(squeeze(key))
             if name is None:
                 self._unknown(source, key, entry)
                 continue
@@ -151,14 +146,14 @@ class _Reader:
         return known
 
     def _unknown(self, source: Source, key: str, entry: Entry) -> None:
-        squeezed = _squeeze(key)
-        if squeezed in _DENIALS:
+        squeezed = squeeze(key)
+        if squeezed in DENIALS:
             self._note("denied_tools", source.file, entry.line, key=key)
             return
         if source is self._prowess and key == KEPT_KEY:
             self._kept(source, entry)
             return
-        if near := _near_miss(squeezed):
+        if near := near_miss(squeezed):
             code = "restriction_misspelt" if near == "allowed-tools" else "key_misspelt"
             self._note(code, source.file, entry.line, key=key, field=near)
         self._extra[key] = verbatim(entry.node)
@@ -168,9 +163,9 @@ class _Reader:
             self._note("field_type", source.file, entry.line, field=KEPT_KEY, expected="object")
             return
         for key, inner in entry.node.entries.items():
-            squeezed = _squeeze(key)
+            squeezed = squeeze(key)
             restricts = squeezed == "tools" and is_tool_name_list(inner.node)
-            if restricts or squeezed in _DENIALS or _FIELDS.get(squeezed) in _NEVER_KEPT:
+            if restricts or squeezed in DENIALS or FIELDS.get(squeezed) in _NEVER_KEPT:
                 self._note("field_misplaced", source.file, inner.line, field=key)
             else:
                 self._extra[key] = verbatim(inner.node)
@@ -204,7 +199,7 @@ class _Reader:
             self._note("field_type", found.file, found.entry.line, field=name, expected=expected)
             return
         del self._out.origins[name]
-        self._extra[name] = verbatim(found.entry.node)
+        self._extra[found.spelling] = verbatim(found.entry.node)
         self._note("field_foreign", found.file, found.entry.line, field=name, expected=expected)
 
     def _note(self, code: str, file: str, line: int, **detail: Any) -> None:
@@ -225,11 +220,11 @@ class _Reader:
             return
         raw = node.text.strip()
         if _UNSAFE_NAME.search(raw):
-            self._note("name_unsafe", file, line, name=_short(raw))
+            self._note("name_unsafe", file, line, name=short(raw))
             return
         name = normalise_skill_name(raw)
         if not is_skill_name(name):
-            self._note("name_invalid", file, line, name=_short(raw))
+            self._note("name_invalid", file, line, name=short(raw), suggestion=suggest_name(raw))
             return
         if node.plain and not isinstance(value_of(node), str):
             self._note("name_number", file, line, name=raw)
@@ -238,7 +233,7 @@ class _Reader:
         if "_" in raw:
             self._note("name_snake", file, line, name=raw, id=name)
         if self._folder_name != name and normalise_skill_name(self._folder_name) != name:
-            self._note("name_folder", file, line, name=name, folder=_short(self._folder_name))
+            self._note("name_folder", file, line, name=name, folder=short(self._folder_name))
         self._out.data["id"] = name
 
     def _description(self) -> None:
@@ -290,7 +285,7 @@ class _Reader:
         text = text_of(node)
         if text is None:
             self._note("field_flattened", found.file, found.entry.line, field=name)
-            text = _flatten(node)
+            text = flatten(node)
         return text.strip() or None
 
     def _metadata(self) -> None:
@@ -306,7 +301,7 @@ class _Reader:
         if nested:
             line = node.entries[nested[0]].line
             self._note("metadata_flattened", found.file, line, keys=", ".join(nested))
-        values = {key: _metadata_text(entry.node) for key, entry in node.entries.items()}
+        values = {key: metadata_text(entry.node) for key, entry in node.entries.items()}
         if values:
             self._out.data["metadata"] = values
 
@@ -419,7 +414,7 @@ class _Reader:
             text = text_of(found.entry.node)
             version = None if text is None else mend_version(text)
             if version is None:
-                shown = _short(text if text is not None else _flatten(found.entry.node))
+                shown = short(text if text is not None else flatten(found.entry.node))
                 self._note("version_invalid", found.file, found.entry.line, version=shown)
                 return
             if version != text:
@@ -436,64 +431,7 @@ class _Reader:
         place = self._out.place("metadata", "version") or (self._skill_md.file, 1)
         version = mend_version(text)
         if version is None:
-            self._note("metadata_version", *place, version=_short(text))
+            self._note("metadata_version", *place, version=short(text))
         elif version != text:
             self._note("version_mended", *place, version=text, mended=version)
         self._out.declared_version = version
-
-
-_LOOSE_VERSION = re.compile(r"[vV=]?\s*([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?([-+].*)?", re.ASCII)
-
-
-def mend_version(text: str) -> str | None:
-    """``text`` as a semantic version: ``1.0`` is 1.0.0, ``v2`` is 2.0.0, ``2024.01`` is 2024.1.0; ``None`` if none."""
-    match = _LOOSE_VERSION.fullmatch(text.strip())
-    if match is None or len(text) > 100:
-        return None
-    numbers = ".".join(str(int(part or "0")) for part in match.groups()[:3])
-    try:
-        return Version(numbers + (match[4] or "")).text
-    except ValueError:
-        return None
-
-
-def _near_miss(squeezed: str) -> str | None:
-    """The field that an unknown key was probably meant to be."""
-    if squeezed in _MISSPELT:
-        return _MISSPELT[squeezed]
-    return next((target for target in _TYPO_TARGETS if _close(squeezed, _squeeze(target))), None)
-
-
-def _close(one: str, other: str) -> bool:
-    """Whether one edit (a letter more, less, other, or two swapped) turns one text into the other."""
-    if abs(len(one) - len(other)) > 1:
-        return False
-    start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    rest, goal = one[start:], other[start:]
-    swapped = rest[1:2] + rest[:1] + rest[2:]
-    return rest[1:] == goal or rest == goal[1:] or rest[1:] == goal[1:] or (len(rest) > 1 and swapped == goal)
-
-
-def _flatten(node: Node) -> str:
-    if isinstance(node, Sequence) and all(text_of(item) is not None for item in node.items):
-        return ", ".join(text_of(item) or "" for item in node.items)
-    from prowess.kernel.canonical import compact_json
-
-    return compact_json(verbatim(node))
-
-
-def _metadata_text(node: Node) -> str:
-    """Scalars verbatim (null is empty), the rest as compact JSON."""
-    if isinstance(node, Scalar):
-        return text_of(node) or ""
-    from prowess.kernel.canonical import compact_json
-
-    return compact_json(verbatim(node))
-
-
-def _short(text: str) -> str:
-    """A piece of a file fit to be shown."""
-    shown = "".join(letter if letter.isprintable() else ascii(letter).strip("'") for letter in text[:80])
-    return shown if len(text) <= 80 else shown + "…"

@@ -48,7 +48,10 @@ def split_tools(text: str) -> tuple[str, ...]:
         raise ValueError(f"… {open_brackets[-1]}")
     if current:
         entries.append("".join(current))
-    return tuple(entry for entry in (entry.strip("\"'") for entry in entries) if entry)
+    bare = tuple(entry for entry in (entry.strip("\"'") for entry in entries) if entry)
+    if any(entry[0] in _CLOSERS for entry in bare):
+        raise ValueError(next(entry[0] for entry in bare if entry[0] in _CLOSERS))
+    return bare
 
 
 def tools_of(node: Node) -> tuple[tuple[str, ...], bool]:

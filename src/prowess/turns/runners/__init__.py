@@ -1,0 +1,1 @@
+"""One runner a kind of skill."""

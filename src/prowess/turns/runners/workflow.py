@@ -1,4 +1,4 @@
-"""Workflow skills: start or continue a session. Nothing is written here; the engine commits what is returned (W1–W6)."""
+"""Workflow skills: start or continue a session (W1–W6). Nothing is written here; the engine commits the result."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from prowess.kernel.canonical import canonical_json
+from prowess.kernel.canonical import compact_json
 from prowess.skills.names import SkillRef
 from prowess.turns.definitions import Instruction, WorkflowSkill, WorkflowTurn
 from prowess.turns.request import TurnRequest
 from prowess.turns.sessions.model import Session, SessionStatus
 
-MAX_STATE_BYTES = 256_000
+MAX_STATE_LENGTH = 256_000
+"""characters of a state as JSON"""
 
 FailureCode = Literal[
     "workflow_version_missing", "workflow_state_invalid", "workflow_failed", "workflow_state_too_large"
@@ -101,10 +102,10 @@ def _run(
 ) -> Advanced:
     try:
         result = skill.run_turn(WorkflowTurn(state, session.step, text, language, first, now))
-        size = len(canonical_json(result.state))
+        size = len(compact_json(result.state))
     except Exception as error:
         raise WorkflowError("workflow_failed") from error
-    if size > MAX_STATE_BYTES:
+    if size > MAX_STATE_LENGTH:
         raise WorkflowError("workflow_state_too_large")
     completed = result.status == "completed"
     advanced = replace(

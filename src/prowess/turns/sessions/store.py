@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Connection,
     Index,
     Integer,
@@ -15,12 +16,14 @@ from sqlalchemy import (
     Text,
     bindparam,
     insert,
+    literal_column,
     select,
     update,
 )
 
 from prowess.chat.model import ChatRef
 from prowess.db.metadata import instant, metadata
+from prowess.db.statements import Statement
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.clock import from_ms, to_ms
 from prowess.skills.names import SkillRef
@@ -50,8 +53,9 @@ sessions = Table(
     instant("completed_at", nullable=True),
     instant("cancelled_at", nullable=True),
     instant("parked_at", nullable=True),
+    sqlite_with_rowid=False,
 )
-_LIVE_WORDS = tuple(str(status) for status in LIVE)
+_LIVE_WORDS: list[ColumnElement[str]] = [literal_column(f"'{status}'") for status in LIVE]
 _IN_PLACE = sessions.c.status.in_(_LIVE_WORDS) & sessions.c.parked_at.is_(None)
 Index(
     "uq_skill_sessions_live",
@@ -63,9 +67,9 @@ Index(
     sqlite_where=_IN_PLACE,
     postgresql_where=_IN_PLACE,
 )
-Index("ix_skill_sessions_owner", sessions.c.tenant, sessions.c.user_id, sessions.c.status, sessions.c.expires_at)
+Index("ix_skill_sessions_owner", sessions.c.tenant, sessions.c.user_id)
 
-_LIVE_IN_CHAT = (
+_LIVE_IN_CHAT = Statement(
     select(sessions)
     .where(
         sessions.c.tenant == bindparam("tenant"),
@@ -76,8 +80,8 @@ _LIVE_IN_CHAT = (
     )
     .order_by(sessions.c.parked_at.desc(), sessions.c.id)
 )
-_INSERT = insert(sessions).inline()
-_CHANGE = (
+_INSERT = Statement(insert(sessions).inline())
+_CHANGE = Statement(
     update(sessions)
     .where(
         sessions.c.id == bindparam("session"),
@@ -105,7 +109,7 @@ _CHANGE = (
 def live_sessions(connection: Connection, tenant: str, user: str, chat: ChatRef) -> list[Session]:
     """Live sessions of the user in a chat, the parked ones with the latest parked first; expired ones included."""
     values = {"tenant": tenant, "user": user, "kind": chat.kind, "chat": chat.id}
-    return [_to_session(row) for row in connection.execute(_LIVE_IN_CHAT, values)]
+    return [_to_session(row) for row in _LIVE_IN_CHAT.all(connection, values)]
 
 
 def find_session(connection: Connection, tenant: str, user: str, session_id: str) -> Session | None:
@@ -149,14 +153,14 @@ def insert_session(connection: Connection, session: Session) -> None:
         "created_at": to_ms(session.created_at),
         **_changing(session),
     }
-    connection.execute(_INSERT, row)
+    _INSERT.run(connection, row)
 
 
 def change_session(connection: Connection, session: Session, *, expected_revision: int) -> bool:
     """Write the new form of a live session; false where its revision has moved on or it is live no more."""
     values: dict[str, Any] = {f"new_{name}": value for name, value in _changing(session).items()}
     values |= {"session": session.id, "owner": session.user, "expected": expected_revision}
-    return connection.execute(_CHANGE, values).rowcount == 1
+    return _CHANGE.run(connection, values) == 1
 
 
 def _changing(session: Session) -> dict[str, Any]:
@@ -201,7 +205,7 @@ def _to_session(row: Row[Any]) -> Session:
 
 
 def _state(text: str) -> Any:
-    """The stored state, or null where the text is broken: ``parse_state`` then refuses it and the session fails (W4)."""
+    """The stored state, or null where the text is broken: ``parse_state`` refuses that and the session fails (W4)."""
     try:
         return json.loads(text)
     except ValueError:

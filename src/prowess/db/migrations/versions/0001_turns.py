@@ -39,8 +39,9 @@ def upgrade() -> None:
         sa.Column("last_reply_id", sa.Text(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "kind", "id", name=op.f("pk_conversations")),
+        sqlite_with_rowid=False,
     )
-    op.create_index("ix_conversations_user", "conversations", ["tenant", "user_id", "last_message_at"], unique=False)
+    op.create_index("ix_conversations_user", "conversations", ["tenant", "user_id"], unique=False)
     op.create_table(
         "event_followers",
         sa.Column("name", sa.Text(), nullable=False),
@@ -70,7 +71,6 @@ def upgrade() -> None:
         sa.Column("data", sa.Text(), nullable=False),
         sa.Column("audit", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_events")),
-        sqlite_autoincrement=True,
     )
     op.create_index(
         "ix_events_audit",
@@ -80,7 +80,6 @@ def upgrade() -> None:
         sqlite_where=sa.text("audit IS 1"),
         postgresql_where=sa.text("audit IS 1"),
     )
-    op.create_index("ix_events_chat", "events", ["tenant", "chat_kind", "chat_id", "seq"], unique=False)
     op.create_index("ix_events_tenant", "events", ["tenant", "seq"], unique=False)
     op.create_table(
         "group_members",
@@ -219,8 +218,8 @@ def upgrade() -> None:
         sa.Column("started_at", sa.BigInteger(), nullable=False),
         sa.Column("duration_ms", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_skill_runs")),
+        sqlite_with_rowid=False,
     )
-    op.create_index("ix_skill_runs_skill", "skill_runs", ["tenant", "skill_id", "started_at"], unique=False)
     op.create_index("ix_skill_runs_user", "skill_runs", ["tenant", "user_id", "started_at"], unique=False)
     op.create_table(
         "skill_sessions",
@@ -246,10 +245,9 @@ def upgrade() -> None:
         sa.Column("cancelled_at", sa.BigInteger(), nullable=True),
         sa.Column("parked_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_skill_sessions")),
+        sqlite_with_rowid=False,
     )
-    op.create_index(
-        "ix_skill_sessions_owner", "skill_sessions", ["tenant", "user_id", "status", "expires_at"], unique=False
-    )
+    op.create_index("ix_skill_sessions_owner", "skill_sessions", ["tenant", "user_id"], unique=False)
     op.create_index(
         "uq_skill_sessions_live",
         "skill_sessions",

@@ -1,0 +1,92 @@
+"""Statements on the path of every turn: SQLAlchemy Core, compiled once a dialect, run on the driver's cursor.
+
+``Connection.execute`` costs several times what SQLite itself needs for a row by key; ``prowess bench turn`` shows the
+sum. Everything else, above all queries put together at run time, goes through ``Connection.execute`` as usual.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from sqlalchemy import Connection, Insert, Select
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.sql.dml import UpdateBase
+
+_Processor = Callable[[Any], Any]
+
+
+class _Compiled(NamedTuple):
+    sql: str
+    names: tuple[str, ...] | None
+    """parameter names in order, where the driver takes a sequence"""
+    defaults: Mapping[str, Any]
+    row: Callable[[Sequence[Any]], Any]
+
+
+class Statement:
+    """One SELECT, INSERT, UPDATE or DELETE with bound parameters; lists in it are literal columns, not parameters."""
+
+    def __init__(self, core: Select[Any] | UpdateBase, columns: Sequence[str] | None = None) -> None:
+        """``columns``: those that an INSERT fills, where not all; one without a value becomes null."""
+        self._core = core
+        self._columns = columns
+        self._compiled: dict[str, _Compiled] = {}
+
+    def all(self, connection: Connection, values: Mapping[str, Any]) -> list[Any]:
+        """Every row, as a named tuple."""
+        compiled, cursor = self._execute(connection, values)
+        return [compiled.row(row) for row in cursor.fetchall()]
+
+    def first(self, connection: Connection, values: Mapping[str, Any]) -> Any | None:
+        """The first row as a named tuple, or none."""
+        compiled, cursor = self._execute(connection, values)
+        row = cursor.fetchone()
+        cursor.close()
+        return None if row is None else compiled.row(row)
+
+    def run(self, connection: Connection, values: Mapping[str, Any]) -> int:
+        """Carry out a change; returns how many rows it touched. Raises ``sqlalchemy.exc.IntegrityError``."""
+        _, cursor = self._execute(connection, values)
+        return int(cursor.rowcount)
+
+    def _execute(self, connection: Connection, values: Mapping[str, Any]) -> tuple[_Compiled, Any]:
+        compiled = self._compiled.get(connection.dialect.name) or self._compile(connection)
+        merged = {**compiled.defaults, **values} if compiled.defaults else values
+        parameters = merged if compiled.names is None else [merged[name] for name in compiled.names]
+        cursor = connection.connection.cursor()
+        errors = connection.dialect.loaded_dbapi
+        try:
+            cursor.execute(compiled.sql, parameters)
+        except errors.IntegrityError as error:
+            raise IntegrityError(compiled.sql, None, error) from error
+        except errors.Error as error:
+            raise DBAPIError(compiled.sql, None, error) from error
+        return compiled, cursor
+
+    def _compile(self, connection: Connection) -> _Compiled:
+        dialect = connection.dialect
+        done = self._core.compile(dialect=dialect, column_keys=self._columns)
+        defaults = dict(done.params)
+        if not isinstance(self._core, Insert):
+            defaults = {name: value for name, value in defaults.items() if value is not None}
+        names = tuple(done.positiontup) if done.positional and done.positiontup is not None else None
+        compiled = _Compiled(str(done), names, defaults, _row_maker(self._core, dialect))
+        self._compiled[dialect.name] = compiled
+        return compiled
+
+
+def _row_maker(core: Select[Any] | UpdateBase, dialect: Any) -> Callable[[Sequence[Any]], Any]:
+    if not isinstance(core, Select):
+        return tuple
+    columns = list(core.selected_columns)
+    make: Any = cast(Any, namedtuple)("Row", [column.key for column in columns])._make
+    processors: list[_Processor | None] = [column.type.result_processor(dialect, None) for column in columns]
+
+    def processed(row: Sequence[Any]) -> Any:
+        return make(
+            value if process is None else process(value) for value, process in zip(row, processors, strict=True)
+        )
+
+    return processed if any(processors) else cast(Callable[[Sequence[Any]], Any], make)
