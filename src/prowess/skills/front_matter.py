@@ -64,6 +64,7 @@ _NOTES: dict[str, tuple[Severity, bool]] = {
     "parameter_no_default": ("info", False),
     "yaml_mended": ("warning", True),
     "name_case": ("warning", True),
+    "name_spaces": ("warning", True),
     "name_snake": ("info", True),
     "version_mended": ("warning", True),
     "tools_as_allowed": ("warning", True),

@@ -366,11 +366,17 @@ def test_c09_names_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
     assert error.detail["line"] == 2
 
 
-@pytest.mark.parametrize("name", ["-a", "a-", "a--b", "a b", "Ünder", "a" * 65, "a.b"])
+@pytest.mark.parametrize("name", ["-a", "a-", "a--b", "a - b", "Ünder", "a" * 65, "a.b"])
 def test_c09_names_outside_the_standard_are_refused(tmp_path: Path, name: str) -> None:
     error = refusal(make(tmp_path / "demo", head("", name)))
     assert error.code == "name_invalid"
     assert is_skill_name(error.detail["suggestion"])
+
+
+def test_s2_a_name_with_spaces_is_mended_and_reported(tmp_path: Path) -> None:
+    skill = read_skill_folder(make(tmp_path / "code-guide", head("", "Code  Guide")))
+    assert skill.manifest.id == "code-guide"
+    assert "name_spaces" in [note.code for note in skill.mended]
 
 
 def test_c11_windows_lines_tool_lists_numbers_and_nested_metadata(tmp_path: Path) -> None:

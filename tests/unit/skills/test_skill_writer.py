@@ -148,6 +148,16 @@ def test_s7_a_skill_without_version_stays_without(tmp_path: Path) -> None:
         assert (again.declared_version, again.manifest) == (None, skill.manifest)
 
 
+def test_s7_a_mended_version_is_written_out(tmp_path: Path) -> None:
+    source = tmp_path / "demo"
+    source.mkdir()
+    (source / "SKILL.md").write_text("---\nname: demo\ndescription: d\nmetadata: {version: 1.0}\n---\nB\n")
+    folder = write_skill_folder(read_skill_folder(source), None, None, tmp_path / "out")
+    assert (folder / "prowess.yaml").read_text() == 'version: "1.0.0"\n'
+    again = read_skill_folder(folder)
+    assert (again.declared_version, again.manifest.metadata, again.diagnostics) == ("1.0.0", {"version": "1.0"}, ())
+
+
 def test_c03_edit_and_save_keeps_values_whole_and_unknown_keys(tmp_path: Path) -> None:
     source = tmp_path / "demo"
     source.mkdir()

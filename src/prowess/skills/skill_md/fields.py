@@ -223,6 +223,9 @@ class _Reader:
             self._note("name_unsafe", file, line, name=short(raw))
             return
         name = normalise_skill_name(raw)
+        if " " in name and is_skill_name(hyphenated := re.sub(" +", "-", name)):
+            self._note("name_spaces", file, line, name=raw, id=hyphenated)
+            name = hyphenated
         if not is_skill_name(name):
             self._note("name_invalid", file, line, name=short(raw), suggestion=suggest_name(raw))
             return

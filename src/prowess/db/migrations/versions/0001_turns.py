@@ -78,7 +78,7 @@ def upgrade() -> None:
         ["tenant", "seq"],
         unique=False,
         sqlite_where=sa.text("audit IS 1"),
-        postgresql_where=sa.text("audit IS 1"),
+        postgresql_where=sa.text("audit IS true"),
     )
     op.create_index("ix_events_tenant", "events", ["tenant", "seq"], unique=False)
     op.create_table(
