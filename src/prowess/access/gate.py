@@ -33,7 +33,12 @@ def decide(request: GateRequest, facts: Facts) -> Decision:
 
 
 def _decide(request: GateRequest, facts: Facts) -> Decision:
-    if facts.requirements is None or facts.grants is None or facts.enabled is None or facts.now is None:
+    if not (
+        isinstance(facts.requirements, tuple)
+        and isinstance(facts.grants, tuple)
+        and isinstance(facts.enabled, bool)
+        and isinstance(facts.now, datetime)
+    ):
         return COULD_NOT_DECIDE
     if not facts.enabled:
         return Decision("deny", Layer.BINDING, reason="skill_disabled")

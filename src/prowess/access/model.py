@@ -72,6 +72,9 @@ class PermissionRequirement:
     approval: ApprovalMode = ApprovalMode.PERSISTENT
 
     def __post_init__(self) -> None:
+        # The gate compares levels by identity, so plain words become the real ones here or are refused.
+        object.__setattr__(self, "risk", Risk(self.risk))
+        object.__setattr__(self, "approval", ApprovalMode(self.approval))
         if not CODE_PATTERN.fullmatch(self.code):
             raise ValueError(f"permission code {self.code!r} is not of the form resource:action")
         if self.risk in (Risk.L3, Risk.L4) and self.approval is not ApprovalMode.PER_OPERATION:

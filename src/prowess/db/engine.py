@@ -7,6 +7,7 @@ writer needs to know it has read before, and checks by revision inside.
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -34,8 +35,8 @@ class Database:
     def __init__(self, url: str) -> None:
         """``sqlite:///file.db``, ``sqlite://`` (in memory) or ``postgresql://…``.
 
-        Raises ``StorageError('database_url')`` for any other address and ``database_unavailable`` where it cannot be
-        opened.
+        Raises ``StorageError``: ``database_url`` for any other address, ``postgres_missing`` without the driver. That
+        it cannot be opened (``database_unavailable``) shows at the first use.
         """
         self.url = _parse_url(url)
         self.dialect: Literal["sqlite", "postgresql"] = (
@@ -50,10 +51,16 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """One consistent view; nothing may be written."""
+        if self._in_memory and getattr(self._local, "writing", False):
+            # One connection is all there is in memory: to end this read would end the write around it.
+            yield self._local.connection
+            return
         with self._serialised(), self._translated(), self.engine.connect() as connection:
             connection.begin()
-            if self.dialect == "sqlite" and not self._in_memory:
-                _driver(connection).execute("BEGIN")
+            if self.dialect == "postgresql":
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            elif not self._in_memory:
+                _begin(connection, "BEGIN")
             try:
                 yield connection
             finally:
@@ -72,7 +79,8 @@ class Database:
             with self._serialised(), self._lock, self._translated(), self.engine.connect() as connection:
                 connection.begin()
                 if self.dialect == "sqlite":
-                    _driver(connection).execute("BEGIN IMMEDIATE")
+                    _begin(connection, "BEGIN IMMEDIATE")
+                self._local.connection = connection
                 try:
                     yield connection
                 except BaseException:
@@ -104,7 +112,10 @@ class Database:
 
     def _make_engine(self) -> Engine:
         if self.dialect == "postgresql":
-            return create_engine(self.url, pool_size=16, max_overflow=64, pool_timeout=60, pool_pre_ping=True)
+            try:
+                return create_engine(self.url, pool_size=16, max_overflow=64, pool_timeout=60, pool_pre_ping=True)
+            except ModuleNotFoundError:
+                raise StorageError("postgres_missing") from None
         options: dict[str, Any] = {"connect_args": {"check_same_thread": False, "isolation_level": None}}
         if self._in_memory:
             options["poolclass"] = StaticPool
@@ -144,15 +155,19 @@ def undone_alone(connection: Connection) -> Iterator[None]:
         yield
 
 
-def _driver(connection: Connection) -> Any:
-    """The driver's own connection: a plain BEGIN needs nothing of what SQLAlchemy prepares for a statement."""
-    return connection.connection.driver_connection
+def _begin(connection: Connection, statement: str) -> None:
+    """On the driver's own connection: a plain BEGIN needs nothing of what SQLAlchemy prepares for a statement."""
+    driver: Any = connection.connection.driver_connection
+    try:
+        driver.execute(statement)
+    except sqlite3.Error as error:
+        raise StorageError("database_unavailable", cause=type(error).__name__) from error
 
 
 def _parse_url(text: str) -> URL:
     try:
         url = make_url(text)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise StorageError("database_url") from None
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")

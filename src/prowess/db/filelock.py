@@ -11,6 +11,8 @@ import sys
 import threading
 from types import TracebackType
 
+from prowess.errors import StorageError
+
 if sys.platform != "win32":
     import fcntl
 
@@ -30,7 +32,10 @@ class FileLock:
         if sys.platform == "win32":
             self._threads.acquire()
             return
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageError("database_unavailable", cause=type(error).__name__) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except BaseException:

@@ -43,9 +43,10 @@ def migrate(database: Database) -> str:
     One process migrates, the others wait and find it done: SQLite by the file lock, PostgreSQL by an advisory lock.
     The upgrade is one transaction on both. Raises ``StorageError``.
     """
+    current = check_schema(database)  # first of all: a database that is ahead is not touched
     if database.dialect == "sqlite":
         database.use_wal()
-    if check_schema(database):
+    if current:
         return HEAD
     with database.write() as connection:
         if database.dialect == "postgresql":

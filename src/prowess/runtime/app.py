@@ -243,7 +243,7 @@ class Prowess:
             agent=agent,
             text=text,
             importance=importance,
-            layer=MemoryLayer(layer),
+            layer=_layer(layer),
             keep=keep,
         )
 
@@ -391,6 +391,13 @@ class Prowess:
     def follow(self, name: str, handler: Handler, *, batch: int = 200) -> Follower:
         """A follower of the log with a stored cursor; call its ``catch_up``."""
         return Follower(self._parts.log, name, handler, batch=batch)
+
+
+def _layer(name: MemoryLayer | str) -> MemoryLayer:
+    try:
+        return MemoryLayer(name)
+    except ValueError:
+        raise InvalidInput("bad_layer", field="layer", layer=str(name)[:20]) from None
 
 
 def open(

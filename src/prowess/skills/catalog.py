@@ -140,7 +140,8 @@ def check_fits(entry: CatalogEntry[Any], others: Iterable[CatalogEntry[Any]]) ->
 
 
 def _newest_first(versions: dict[str, CatalogEntry[D]]) -> dict[str, CatalogEntry[D]]:
-    return dict(sorted(versions.items(), key=lambda item: Version(item[0]), reverse=True))
+    # Build metadata has no part in the order of versions; by text it still has one order here (T5).
+    return dict(sorted(versions.items(), key=lambda item: (Version(item[0]), item[0]), reverse=True))
 
 
 def _current(newest_first: Iterable[CatalogEntry[D]]) -> CatalogEntry[D] | None:

@@ -51,6 +51,12 @@ def _usable(keyword: str) -> bool:
 
 def _keyword_pattern(keyword: str) -> re.Pattern[str]:
     literal = re.escape(keyword)
-    if has_cjk(keyword):
-        return re.compile(literal)
-    return re.compile(rf"(?<![a-z0-9]){literal}(?![a-z0-9])")
+    chinese = has_cjk(keyword)
+    # In a keyword of both scripts, only a Latin end is bounded.
+    before = "" if chinese and not _latin(keyword[0]) else "(?<![a-z0-9])"
+    after = "" if chinese and not _latin(keyword[-1]) else "(?![a-z0-9])"
+    return re.compile(before + literal + after)
+
+
+def _latin(character: str) -> bool:
+    return character.isascii() and character.isalnum()

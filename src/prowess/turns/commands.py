@@ -35,7 +35,7 @@ _EN_OBJECT = (
 _ZH_HEAD = "(?:请|麻烦|帮我|我想|我要|先|那就|算了|好吧|[,，\\s])*"
 _ZH_TAIL = "(?:吧|了|一下|好了|[。.!！~\\s])*"
 _EN_HEAD = r"(?:(?:please|ok|okay|let's|let us|can you|could you|i want to|i'd like to|just|now)[,\s]+)*"
-_EN_TAIL = r"(?:\s+(?:now|please|for now|for a while))*[.!\s]*"
+_EN_TAIL = r"(?:,?\s+(?:now|please|for now|for a while))*[.!\s]*"
 
 _PHRASES: tuple[tuple[Control, re.Pattern[str]], ...] = (
     ("cancel", re.compile(f"{_ZH_HEAD}(?:取消|停止|终止|结束|中止|放弃|退出)(?:掉)?{_ZH_OBJECT}{_ZH_TAIL}")),

@@ -160,10 +160,12 @@ class Dispatcher:
             skill_version=tool.manifest.version,
             action=f"tool:{tool.tool_id}",
         )
+        # A database that fails raises: nothing runs then, and nothing could be audited.
         bindings = bindings_for(connection, request.tenant, request.user, request.agent)
+        grants = active_grants(connection, request.tenant, request.user, tool.manifest.id)
         facts = Facts(
             requirements=tool.manifest.permission_requirements,
-            grants=active_grants(connection, request.tenant, request.user, tool.manifest.id),
+            grants=grants,
             enabled=is_enabled(tool.manifest.id, bindings),
             now=self._log.clock.now(),
         )

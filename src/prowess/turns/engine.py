@@ -132,16 +132,23 @@ class TurnEngine:
         request.check()
         response = self._safety.assess(request.text)
         reading = self._reader.read(request)
-        if reading.earlier is not None:
-            return self._repeat(request, reading, reading.earlier, response)
-        try:
-            return self._begin(request, reading, response, speak=speak)
-        except (LostRace, IntegrityError):
-            reading = self._reader.read(request)
-            if reading.earlier is not None:
-                return self._repeat(request, reading, reading.earlier, response)
-            taken = self._reader.message_exists(request)
-            raise Conflict("message_id_reused" if taken else "session_changed") from None
+        while reading.earlier is None:
+            try:
+                return self._begin(request, reading, response, speak=speak)
+            except (LostRace, IntegrityError) as error:
+                reading = self._read_again(request, reading, error)
+        return self._repeat(request, reading, reading.earlier, response)
+
+    def _read_again(self, request: TurnRequest, lost: TurnReading, error: Exception) -> TurnReading:
+        """After a lost race: this very message was faster, or the chat was just made; all else is told to the caller."""
+        reading = self._reader.read(request)
+        if reading.earlier is not None or (reading.seat.taken and not lost.seat.taken):
+            return reading
+        if self._reader.message_exists(request):
+            raise Conflict("message_id_reused", field="message_id")
+        if isinstance(error, LostRace) or reading.facts.session != lost.facts.session:
+            raise Conflict("session_changed")
+        raise error
 
     def _begin(
         self, request: TurnRequest, reading: TurnReading, response: SafetyResponse | None, *, speak: bool

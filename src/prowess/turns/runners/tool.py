@@ -45,7 +45,7 @@ def execute(tool: ToolSkill, context: ToolContext, arguments: BaseModel) -> Base
     def work() -> None:
         try:
             box["output"] = tool.execute(context, arguments)
-        except Exception as error:
+        except BaseException as error:  # sys.exit() in a handler is a failed call too
             box["error"] = error
 
     thread = threading.Thread(target=work, name=f"tool {tool.tool_id}", daemon=True)
@@ -60,7 +60,9 @@ def execute(tool: ToolSkill, context: ToolContext, arguments: BaseModel) -> Base
         raise ToolFailure("tool_error") from box["error"]
     try:
         return tool.output_schema.model_validate(box["output"], from_attributes=True)
-    except ValidationError:
+    except Exception as error:
+        if not isinstance(error, ValidationError):
+            logger.warning("output of tool %s raised %s", tool.tool_id, type(error).__name__)
         raise ToolFailure("invalid_output") from None
 
 

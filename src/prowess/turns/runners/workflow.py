@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from prowess.kernel.canonical import compact_json
 from prowess.skills.names import SkillRef
-from prowess.turns.definitions import Instruction, WorkflowSkill, WorkflowTurn
+from prowess.turns.definitions import Instruction, WorkflowAdvance, WorkflowSkill, WorkflowTurn
 from prowess.turns.request import TurnRequest
 from prowess.turns.sessions.model import Session, SessionStatus
 
@@ -101,7 +101,7 @@ def _run(
     first: bool,
 ) -> Advanced:
     try:
-        result = skill.run_turn(WorkflowTurn(state, session.step, text, language, first, now))
+        result = _checked(skill.run_turn(WorkflowTurn(state, session.step, text, language, first, now)))
         size = len(compact_json(result.state))
     except Exception as error:
         raise WorkflowError("workflow_failed") from error
@@ -122,3 +122,16 @@ def _run(
         completed_at=now if completed else None,
     )
     return Advanced(advanced, result.instruction)
+
+
+def _checked(result: Any) -> WorkflowAdvance:
+    """What a definition returned, refused where it could not be stored or said. Raises ``TypeError``."""
+    if not (
+        isinstance(result, WorkflowAdvance)
+        and result.status in ("waiting_user", "completed")
+        and isinstance(result.step, str)
+        and isinstance(result.pending_question, str | None)
+        and isinstance(result.instruction, Instruction)
+    ):
+        raise TypeError("run_turn returned no usable WorkflowAdvance")
+    return result

@@ -11,7 +11,8 @@ from prowess.skills.names import normalise_skill_name
 from prowess.turns.definitions import SkillDefinition
 from prowess.turns.request import Selection
 
-_COMMAND = re.compile(r"\s*/(skill\s+)?([a-z0-9][\w.:-]*)(?:\s+|$)", re.IGNORECASE | re.ASCII)
+_SPACE = r"[\s\u00a0\u3000]"  # a Chinese keyboard types a full-width space
+_COMMAND = re.compile(rf"{_SPACE}*/(skill{_SPACE}+)?([a-z0-9][\w.:-]*)(?:{_SPACE}+|$)", re.IGNORECASE | re.ASCII)
 
 
 class Command(NamedTuple):

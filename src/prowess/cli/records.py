@@ -1,0 +1,152 @@
+"""``prowess sessions``, ``runs``, ``audit`` and ``agents``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from prowess.cli.output import Db, Json, Tenant, User, command, opened, print_json, print_table, say
+
+sessions = typer.Typer(help="Workflow sessions.", no_args_is_help=True)
+runs = typer.Typer(help="Uses of skills.", no_args_is_help=True)
+audit = typer.Typer(help="Who let it happen, and why.", no_args_is_help=True)
+agents = typer.Typer(help="Agents.", no_args_is_help=True)
+groups = {"sessions": sessions, "runs": runs, "audit": audit, "agents": agents}
+
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000)]
+
+
+@sessions.command("list")
+@command
+def list_sessions(
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: User = "me",
+    active: Annotated[bool, typer.Option("--active", help="Only those that can take an answer.")] = False,
+    limit: Limit = 20,
+) -> None:
+    """Show workflow sessions and what they wait for."""
+    with opened(db) as app:
+        found = [item.to_json() for item in app.sessions(user=user, live_only=active, limit=limit, tenant=tenant)]
+    if as_json:
+        print_json({"sessions": found})
+        return
+    rows = [(s["id"], s["skill_id"], s["status"], s["step"], s["pending_question"], s["updated_at"]) for s in found]
+    print_table(("id", "skill", "status", "step", "question", "time"), rows, empty=say("no_sessions"))
+
+
+@sessions.command()
+@command
+def cancel(
+    session_id: Annotated[str, typer.Argument(help="Id, as shown by list.")],
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: User = "me",
+) -> None:
+    """Cancel a running session."""
+    with opened(db) as app:
+        session = app.cancel_session(session_id, user=user, tenant=tenant)
+    if as_json:
+        print_json(session.to_json())
+    else:
+        print(say("session_cancelled", id=session.id))
+
+
+@runs.command("list")
+@command
+def list_runs(
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: User = "me",
+    skill: Annotated[str | None, typer.Option("--skill", help="Only of this skill.")] = None,
+    limit: Limit = 20,
+) -> None:
+    """Show uses of skills, newest first."""
+    with opened(db) as app:
+        found = [run.to_json() for run in app.runs(user=user, skill=skill, limit=limit, tenant=tenant)]
+    if as_json:
+        print_json({"runs": found})
+        return
+    rows = [(r["started_at"], r["skill_id"], r["trigger"], r["status"], r["error_code"], r["id"]) for r in found]
+    print_table(("time", "skill", "trigger", "status", "error", "id"), rows, empty=say("no_runs"))
+
+
+@audit.command("list")
+@command
+def list_audit(
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: Annotated[str | None, typer.Option("--user", help="Only of this user.")] = None,
+    skill: Annotated[str | None, typer.Option("--skill", help="Only of this skill.")] = None,
+    decision: Annotated[
+        str | None, typer.Option("--decision", help="allowed, denied, succeeded, failed or cancelled.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", help="Instant with offset (ISO 8601).")] = None,
+    limit: Limit = 50,
+) -> None:
+    """Show audit events, newest first."""
+    from prowess.kernel.clock import parse_instant
+
+    start = None if since is None else parse_instant(since, "since")
+    with opened(db) as app:
+        found = [
+            event.to_json()
+            for event in app.audit(user=user, skill=skill, decision=decision, since=start, limit=limit, tenant=tenant)
+        ]
+    if as_json:
+        print_json({"events": found})
+        return
+    rows = [
+        (
+            event["at"],
+            event["type"],
+            event.get("decision"),
+            event["actor"]["id"],
+            event.get("user"),
+            event.get("skill_id"),
+            event["data"].get("reason") or event["data"].get("code"),
+        )
+        for event in found
+    ]
+    print_table(("time", "event", "decision", "actor", "user", "skill", "reason"), rows, empty=say("no_events"))
+
+
+@agents.command("list")
+@command
+def list_agents(db: Db = None, as_json: Json = False, tenant: Tenant = "default") -> None:
+    """Show the agents."""
+    with opened(db) as app:
+        found = [
+            {"id": a.id, "name": a.name, "language": a.language, "owner": a.owner} for a in app.agents(tenant=tenant)
+        ]
+    if as_json:
+        print_json({"agents": found})
+        return
+    rows = [(a["id"], a["name"], a["language"], a["owner"]) for a in found]
+    print_table(("id", "name", "language", "owner"), rows, empty=say("no_agents"))
+
+
+@agents.command()
+@command
+def create(
+    agent: Annotated[str, typer.Argument(help="Id.")],
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    name: Annotated[str | None, typer.Option("--name")] = None,
+    persona: Annotated[str, typer.Option("--persona", help="How it speaks.")] = "",
+    agent_language: Annotated[str, typer.Option("--language", help="en or zh.")] = "en",
+    owner: Annotated[str | None, typer.Option("--owner", help="Its user; default: the whole tenant.")] = None,
+) -> None:
+    """Make an agent."""
+    with opened(db) as app:
+        made = app.create_agent(agent, name=name, persona=persona, language=agent_language, owner=owner, tenant=tenant)
+    if as_json:
+        print_json({"id": made.id, "name": made.name, "language": made.language, "owner": made.owner})
+    else:
+        print(say("agent_created", id=made.id))

@@ -1,0 +1,297 @@
+"""``prowess skills``: the catalog, and the linter for skill folders."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from prowess.cli.output import (
+    FAILED,
+    Db,
+    Json,
+    Tenant,
+    command,
+    language,
+    opened,
+    print_json,
+    print_table,
+    say,
+)
+from prowess.errors import InvalidInput
+from prowess.messages import render
+
+app = typer.Typer(help="The skill catalog, and a linter for skill folders.", no_args_is_help=True)
+
+SkillId = Annotated[str, typer.Argument(help="Skill id.")]
+ForUser = Annotated[str | None, typer.Option("--user", help="For this user.")]
+ForAgent = Annotated[str | None, typer.Option("--agent", help="For this agent.")]
+OneVersion = Annotated[str | None, typer.Option("--version", help="Only this version.")]
+
+LEVELS = ("syntax", "all")
+
+
+def skill_to_json(entry: Any, *, status: str) -> dict[str, Any]:
+    """One entry of the index (S6); scores come with quality."""
+    manifest = entry.manifest
+    return {
+        "id": manifest.id,
+        "name": manifest.display_name or manifest.id,
+        "display_name": manifest.display_name,
+        "version": manifest.version,
+        "kind": str(manifest.kind),
+        "status": status,
+        "category": manifest.category,
+        "tags": list(manifest.tags),
+        "scopes": [str(scope) for scope in manifest.scopes],
+        "source": entry.source,
+        "digest": entry.digest,
+        "summary": manifest.description,
+        "requirements": [item.model_dump(mode="json") for item in manifest.requirements],
+        "notes": [{"code": code, "text": render(f"note.{code}", language())} for code in entry.notes],
+    }
+
+
+@app.command("list")
+@command
+def list_skills(
+    db: Db = None, as_json: Json = False, tenant: Tenant = "default", user: ForUser = None, agent: ForAgent = None
+) -> None:
+    """Show the catalog; with --user or --agent, what is enabled there."""
+    with opened(db) as app:
+        entries = app.skills(tenant=tenant)
+        enabled = {
+            (entry.manifest.id, entry.manifest.version): entry
+            for entry in app.candidates(user=user or "", agent=agent or "", tenant=tenant)
+        }
+    by_id = {skill_id: entry for (skill_id, _), entry in enabled.items()}
+    shown = []
+    for entry in entries:
+        serving = by_id.get(entry.manifest.id)
+        status = "active" if user is None and agent is None else "disabled" if serving is None else "enabled"
+        shown.append(skill_to_json(serving or entry, status=status))
+    if as_json:
+        print_json({"skills": shown})
+        return
+    rows = [
+        (item["id"], item["version"], item["kind"], say(f"status.{item['status']}"), item["source"], item["name"])
+        for item in shown
+    ]
+    print_table(("skill", "version", "kind", "status", "source", "name"), rows, empty=say("no_skills"))
+    for item in shown:
+        for note in item["notes"]:
+            print(f"{item['id']}: {note['text']}", file=sys.stderr)
+
+
+@app.command()
+@command
+def show(
+    skill: SkillId, version: OneVersion = None, db: Db = None, as_json: Json = False, tenant: Tenant = "default"
+) -> None:
+    """Show one skill: manifest, manual, versions."""
+    with opened(db) as app:
+        entry = app.skill(skill, version, tenant=tenant)
+        versions = [item.manifest.version for item in app.skill_versions(skill, tenant=tenant)]
+    body = getattr(entry.definition, "body", None)
+    if as_json:
+        declared = entry.manifest.model_dump(mode="json", exclude_defaults=True)
+        print_json({**skill_to_json(entry, status="active"), "versions": versions, "manifest": declared, "body": body})
+        return
+    manifest = entry.manifest
+    print(f"{manifest.id} {manifest.version} · {manifest.kind} · {entry.source}")
+    print(manifest.description)
+    for requirement in manifest.requirements:
+        print(f"  {say('asks_for')} {requirement.code} ({requirement.risk}, {requirement.approval})")
+    for code in entry.notes:
+        print(f"  {render(f'note.{code}', language())}")
+    print(f"  {say('versions')}: {', '.join(versions)}")
+    if body:
+        print(f"\n{body.strip()}")
+
+
+@app.command()
+@command
+def add(
+    paths: Annotated[list[str], typer.Argument(help="Skill folders.")],
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+) -> None:
+    """Take skill folders into the catalog."""
+    with opened(db) as app:
+        for path in paths:
+            added = app.add_skill(path, tenant=tenant)
+            notes = [render(f"note.{code}", language()) for code in added.notes]
+            if as_json:
+                print_json(
+                    {
+                        "id": added.ref.id,
+                        "version": added.ref.version,
+                        "digest": added.digest,
+                        "state": added.state,
+                        "notes": [{"code": code, "text": text} for code, text in zip(added.notes, notes, strict=True)],
+                    }
+                )
+                continue
+            print(say(f"skill_{added.state}", skill=added.ref.id, version=added.ref.version))
+            for text in notes:
+                print(f"  {text}")
+
+
+@app.command()
+@command
+def remove(
+    skill: SkillId, version: OneVersion = None, db: Db = None, as_json: Json = False, tenant: Tenant = "default"
+) -> None:
+    """Take a skill out of use; adding it again restores it."""
+    with opened(db) as app:
+        count = app.remove_skill(skill, version, tenant=tenant)
+    if as_json:
+        print_json({"id": skill, "version": version, "removed": count})
+    else:
+        print(say("skill_removed", skill=skill, count=count))
+
+
+@app.command()
+@command
+def export(
+    skill: SkillId,
+    destination: Annotated[str, typer.Argument(help="Folder that gets the skill's folder.")] = ".",
+    version: OneVersion = None,
+    form: Annotated[str, typer.Option("--form", help="standard, or rich: one SKILL.md that holds everything.")] = (
+        "standard"
+    ),
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+) -> None:
+    """Write a skill as a folder."""
+    if form not in ("standard", "rich"):
+        raise InvalidInput("bad_choice", field="form", known=["standard", "rich"])
+    with opened(db) as app:
+        path = app.export_skill(skill, destination, version=version, form=form, tenant=tenant)  # type: ignore[arg-type]
+    if as_json:
+        print_json({"id": path.name, "path": str(path), "form": form})
+    else:
+        print(path)
+
+
+def _bind(
+    skill: str,
+    db: str | None,
+    as_json: bool,
+    tenant: str,
+    user: str | None,
+    agent: str | None,
+    **change: Any,
+) -> None:
+    with opened(db) as app:
+        if user is None and agent is None:
+            user = "me"
+        binding = app.bind_skill(skill, user=user, agent=agent, **change, tenant=tenant)
+    if as_json:
+        print_json(
+            {
+                "id": binding.skill_id,
+                "target": {"kind": binding.target_kind, "id": binding.target_id},
+                "enabled": binding.enabled,
+                "pinned_version": binding.pinned_version,
+            }
+        )
+        return
+    state = say("status.enabled" if binding.enabled else "status.disabled")
+    pinned = "" if binding.pinned_version is None else f" · {say('pinned', version=binding.pinned_version)}"
+    print(f"{binding.skill_id}: {state}{pinned} ({binding.target_kind} {binding.target_id})")
+
+
+@app.command()
+@command
+def enable(
+    skill: SkillId,
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: ForUser = None,
+    agent: ForAgent = None,
+) -> None:
+    """Enable a skill for a user (default: me) or an agent."""
+    _bind(skill, db, as_json, tenant, user, agent, enabled=True)
+
+
+@app.command()
+@command
+def disable(
+    skill: SkillId,
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: ForUser = None,
+    agent: ForAgent = None,
+) -> None:
+    """Disable a skill for a user (default: me) or an agent."""
+    _bind(skill, db, as_json, tenant, user, agent, enabled=False)
+
+
+@app.command()
+@command
+def pin(
+    skill: SkillId,
+    version: Annotated[str, typer.Argument(help="Version to stay on.")],
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: ForUser = None,
+    agent: ForAgent = None,
+) -> None:
+    """Stay on one version for a user (default: me) or an agent."""
+    _bind(skill, db, as_json, tenant, user, agent, pin=version)
+
+
+@app.command()
+@command
+def unpin(
+    skill: SkillId,
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: ForUser = None,
+    agent: ForAgent = None,
+) -> None:
+    """Follow the newest stable version again."""
+    _bind(skill, db, as_json, tenant, user, agent, unpin=True)
+
+
+@app.command()
+@command
+def check(
+    paths: Annotated[list[str], typer.Argument(help="Skill folders, or trees of them.")],
+    as_json: Json = False,
+    level: Annotated[str, typer.Option("--level", help="syntax or all.")] = "all",
+) -> None:
+    """Check skill folders: file, line and remedy for whatever is wrong. Needs no database."""
+    from prowess.validation.syntax import check_tree
+
+    if level not in LEVELS:
+        raise InvalidInput("level_unavailable", field="level", level=level, known=list(LEVELS))
+    for path in paths:
+        if not Path(path).exists():
+            raise InvalidInput("not_readable", file=path, cause=say("no_such_path"))
+    if as_json:
+        tally = check_tree(paths, print, language())
+    else:
+        tally = check_tree(paths, _print_report, language())
+        print(say("check_summary", checked=tally.checked, rejected=tally.rejected))
+    if tally.rejected:
+        raise typer.Exit(FAILED)
+
+
+def _print_report(line: str) -> None:
+    import json
+
+    report = json.loads(line)
+    for issue in report["issues"]:
+        print(f"{issue['file']}:{issue['line']}: {issue['severity']} {issue['code']}: {issue['message']}")
+        if issue["severity"] != "info":
+            print(f"    {issue['remedy']}")

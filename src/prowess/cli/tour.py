@@ -1,0 +1,190 @@
+"""The tour: the whole story on a throw-away database, each step proven by what was stored, without a network."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prowess.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from prowess.runtime.app import Prowess
+    from prowess.turns.request import TurnResult
+
+USER, AGENT = "lin", "mira"
+QUESTION = "你还记得我喜欢什么吗"
+CONSENT = {"user": USER, "skill": "memory-recall", "code": "memory:read"}
+
+
+class Unexpected(Exception):
+    """A step did not show what it must."""
+
+
+@dataclass
+class Tour:
+    """The state of the story: one database file, opened anew where a step says so."""
+
+    url: str
+    narrate: Callable[[str, str], None]
+    app: Prowess = field(init=False)
+    turns: int = 0
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Run a step with the database open, as a process of its own would."""
+        import prowess
+
+        with prowess.open(self.url) as self.app:
+            yield
+
+    def say(self, conversation: str, text: str, *, message_id: str | None = None) -> TurnResult:
+        """One message of the user."""
+        self.turns += 1
+        result = self.app.turn(
+            user=USER, agent=AGENT, conversation=conversation, message_id=message_id or f"m{self.turns}", text=text
+        )
+        self.narrate(USER, text)
+        self.narrate(AGENT, result.reply)
+        return result
+
+
+def expect(what: str, got: Any, wanted: Any) -> None:
+    """Raises ``Unexpected`` where they differ."""
+    if got != wanted:
+        raise Unexpected(say("tour.unexpected", what=what, wanted=repr(wanted), got=repr(got)))
+
+
+def plan_goal(tour: Tour) -> str:
+    """A three-turn plan, one question at a time."""
+    with tour.open():
+        first = tour.say("plan", "帮我规划未来三个月的英语学习目标。")
+        expect("skill", first.selection and first.selection.skill_id, "long-term-goal-planning")
+        expect("step", first.session and first.session.step, "collect_constraints")
+        second = tour.say("plan", "工作日每天最多一小时，周末可以多一些。")
+        expect("step", second.session and second.session.step, "collect_success_criteria")
+        third = tour.say("plan", "三个月后可以完成一次二十分钟的英文分享。")
+        expect("status", third.session and third.session.status, "completed")
+        runs = tour.app.runs(user=USER)
+        expect("runs", [run.status for run in reversed(runs)], ["waiting_user", "waiting_user", "completed"])
+        revision = third.session.revision if third.session else 0
+        return say("tour.plan-goal", session=third.session and third.session.id, revision=revision, runs=len(runs))
+
+
+def resume_after_restart(tour: Tour) -> str:
+    """The session survives the process; a message sent twice is served once."""
+    with tour.open():
+        begun = tour.say("restart", "Help me plan my fitness goals for the next six months.", message_id="r1")
+    with tour.open():
+        again = tour.app.turn(
+            user=USER,
+            agent=AGENT,
+            conversation="restart",
+            message_id="r1",
+            text="Help me plan my fitness goals for the next six months.",
+        )
+        expect("replayed", (again.replayed, again.reply), (True, begun.reply))
+        answered = tour.say("restart", "Three evenings a week, no gym.")
+        expect("session", answered.session and answered.session.id, begun.session and begun.session.id)
+        expect("revision", answered.session and answered.session.revision, 2)
+        return say("tour.resume-after-restart", session=answered.session and answered.session.id)
+
+
+def recall_denied(tour: Tour) -> str:
+    """Without consent nothing is read."""
+    with tour.open():
+        tour.app.add_memory(USER, AGENT, "我喜欢手冲咖啡，不加糖", importance=0.8)
+        result = tour.say("memory", QUESTION)
+        expect("layer", result.decision and result.decision.layer, "consent")
+        expect("run", result.run and result.run.status, "denied")
+        expect("recalled", "手冲" in result.reply, False)
+        return say("tour.recall-denied", missing="memory:read", rows=_denials(tour))
+
+
+def recall_granted(tour: Tour) -> str:
+    """With consent the memory of this user and agent is used."""
+    with tour.open():
+        grant = tour.app.grant(**CONSENT)
+        result = tour.say("memory", QUESTION)
+        expect("effect", result.decision and result.decision.effect, "allow")
+        expect("recalled", "手冲咖啡" in result.reply, True)
+        decided = next(event for event in tour.app.audit(decision="allowed") if event.type == "tool.decided")
+        expect("grant", decided.data["grants"], [grant.id])
+        return say("tour.recall-granted", grant=grant.id)
+
+
+def recall_revoked(tour: Tour) -> str:
+    """Taken back, it stops the next operation."""
+    with tour.open():
+        before = _denials(tour)
+        tour.app.revoke(**CONSENT)
+        result = tour.say("memory", QUESTION)
+        expect("effect", result.decision and result.decision.effect, "deny")
+        expect("denials", _denials(tour), before + 1)
+        return say("tour.recall-revoked", rows=before + 1)
+
+
+STEPS: tuple[tuple[str, Callable[[Tour], str]], ...] = (
+    ("plan-goal", plan_goal),
+    ("resume-after-restart", resume_after_restart),
+    ("recall-denied", recall_denied),
+    ("recall-granted", recall_granted),
+    ("recall-revoked", recall_revoked),
+)
+
+
+def run_tour(*, as_json: bool) -> bool:
+    """Run every step, also after one failed; true where all showed what they must."""
+    started = time.perf_counter()
+    steps: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="prowess-tour-") as folder:
+        tour = Tour(f"sqlite:///{Path(folder) / 'tour.db'}", _silent if as_json else _narrate)
+        for name, step in STEPS:
+            if not as_json:
+                _heading(name)
+            shown = _run_step(tour, name, step)
+            steps.append(shown)
+            if not as_json:
+                _evidence(shown)
+    ok = all(step["ok"] for step in steps)
+    duration_ms = round((time.perf_counter() - started) * 1000)
+    if as_json:
+        print_json({"ok": ok, "steps": steps, "duration_ms": duration_ms})
+    else:
+        done = sum(step["ok"] for step in steps)
+        print("\n" + say("tour.end", done=done, total=len(steps), seconds=f"{duration_ms / 1000:.1f}"))
+    return ok
+
+
+def _run_step(tour: Tour, name: str, step: Callable[[Tour], str]) -> dict[str, Any]:
+    try:
+        return {"name": name, "ok": True, "shows": step(tour)}
+    except Exception as error:
+        return {"name": name, "ok": False, "shows": f"{type(error).__name__}: {error}"}
+
+
+def _denials(tour: Tour) -> int:
+    return sum(event.type == "tool.decided" for event in tour.app.audit(user=USER, decision="denied"))
+
+
+def _silent(_who: str, _text: str) -> None:
+    return None
+
+
+def _narrate(who: str, text: str) -> None:
+    first, *rest = text.splitlines() or [""]
+    print(f"  {who:>5}  {first}")
+    for line in rest:
+        print(f"         {line}")
+
+
+def _heading(name: str) -> None:
+    print(f"\n── {name}: {say(f'tour.title.{name}')}")
+
+
+def _evidence(step: dict[str, Any]) -> None:
+    print(f"  {'✓' if step['ok'] else '✗'} {step['shows']}")

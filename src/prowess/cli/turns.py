@@ -1,0 +1,148 @@
+"""``turn``, ``select``, ``chat`` and ``tour``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from prowess.cli.output import FAILED, Agent, Db, Json, Tenant, User, command, language, opened, print_json, say
+from prowess.errors import InvalidInput, ProwessError
+
+MAX_LINE = 1_000_000
+"""Characters of one line of a JSON lines file."""
+
+
+def register(app: typer.Typer) -> None:
+    """Put the commands of this module on ``app``."""
+    for function in (turn, select, chat, tour):
+        app.command()(function)
+
+
+@command
+def turn(
+    text: Annotated[str, typer.Option("--text", help="What the user says; - reads standard input.")],
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: User = "me",
+    agent: Agent = "mira",
+    conversation: Annotated[str | None, typer.Option("--conversation", help="Default: main.")] = None,
+    group: Annotated[str | None, typer.Option("--group", help="A group chat instead of a conversation.")] = None,
+    message_id: Annotated[str | None, typer.Option("--message-id", help="Default: a fresh one.")] = None,
+    now: Annotated[str | None, typer.Option("--now", help="Pretend that it is this instant (ISO 8601).")] = None,
+) -> None:
+    """Run one turn and show the reply."""
+    import uuid
+
+    from prowess.runtime.app import result_to_json
+
+    said = sys.stdin.read() if text == "-" else text
+    if conversation is None and group is None:
+        conversation = "main"
+    with opened(db, now=now) as app:
+        result = app.turn(
+            tenant=tenant,
+            user=user,
+            agent=agent,
+            conversation=conversation,
+            group=group,
+            message_id=message_id or f"cli-{uuid.uuid4().hex}",
+            text=said,
+        )
+    if as_json:
+        print_json(result_to_json(result))
+        return
+    print(result.reply)
+    footer = turn_footer(result)
+    if footer:
+        print(f"  {footer}", file=sys.stderr)
+
+
+def turn_footer(result: Any) -> str:
+    """One thin line on what served the turn, such as ``used memory-recall · allowed``."""
+    if result.selection is None:
+        return ""
+    parts = [say("used", skill=result.selection.skill_id)]
+    if result.decision is not None:
+        parts.append(say(f"effect.{result.decision.effect}"))
+    if result.session is not None and result.session.status == "waiting_user":
+        parts.append(say("waiting"))
+    return " · ".join(parts)
+
+
+@command
+def select(
+    source: Annotated[str, typer.Option("--input", help="JSON lines of {text, scope}; - reads standard input.")],
+    as_json: Json = True,
+) -> None:
+    """Say which built-in skill would serve each line; nothing is stored."""
+    from dataclasses import asdict
+
+    from prowess.runtime.selection import select_built_in
+
+    failed = False
+    with open_lines(source) as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                entry = parse_line(line, number)
+                selection = select_built_in(entry.get("text"), entry.get("scope", "single_chat"))
+                print_json({"selection": None if selection is None else asdict(selection)})
+            except ProwessError as error:
+                failed = True
+                error.detail = {**error.detail, "line": number}
+                print_json(error.to_json(language()))
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def open_lines(source: str) -> TextIO:
+    """A text file to read, or standard input for ``-``. Raises ``InvalidInput('not_readable')``."""
+    if source == "-":
+        return sys.stdin
+    try:
+        return Path(source).open(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InvalidInput("not_readable", file=source, cause=error.strerror or type(error).__name__) from None
+
+
+def parse_line(line: str, number: int) -> dict[str, Any]:
+    """A JSON object from one line. Raises ``InvalidInput('bad_json_line')``."""
+    if len(line) > MAX_LINE:
+        raise InvalidInput("text_too_long", field="line", limit=MAX_LINE, length=len(line), line=number)
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        raise InvalidInput("bad_json_line", line=number) from None
+    if not isinstance(entry, dict):
+        raise InvalidInput("bad_json_line", line=number)
+    return entry
+
+
+@command
+def chat(
+    db: Db = None,
+    tenant: Tenant = "default",
+    user: User = "me",
+    agent: Agent = "mira",
+    conversation: Annotated[str | None, typer.Option("--conversation", help="Default: main.")] = None,
+) -> None:
+    """Talk to an agent; /help shows what can be asked for."""
+    from prowess.cli.chat import talk
+
+    with opened(db) as app:
+        talk(app, tenant=tenant, user=user, agent=agent, conversation=conversation or "main")
+
+
+@command
+def tour(as_json: Json = False) -> None:
+    """Run the whole story on a throw-away database, without a network."""
+    from prowess.cli.tour import run_tour
+
+    if not run_tour(as_json=as_json):
+        raise typer.Exit(FAILED)
