@@ -1,7 +1,8 @@
 """Bind requirement ids to the tests named for them: ``test_w5_…`` belongs to W5, ``test_t4_c20_…`` to T4 and C20.
 
 Shows what would change in tests/requirements.toml; ``--write`` changes it. Titles stay, and so do bindings of tests
-with other names, as long as the tests exist. An ``open`` goes once there is a test, unless it begins with "rest:".
+with other names, as long as the tests exist. With the first test an ``open = "in work"`` goes, and any other becomes
+"rest: …": one test of something planned for later does not finish it, so a person takes that line out.
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ def bind(table: dict[str, Any], tests: dict[str, Test]) -> dict[str, Any]:
         entry = {name: value for name, value in table[key].items() if name != "tests"}
         if nodes:
             entry["tests"] = sorted(nodes)
-            if not entry.get("open", "").startswith("rest:"):
-                entry.pop("open", None)
+            planned = entry.pop("open", "in work").removeprefix("rest: ")
+            if planned != "in work":
+                entry["open"] = f"rest: {planned}"
         result[key] = entry
     return result
 

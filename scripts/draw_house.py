@@ -55,7 +55,7 @@ def read_room(name: str) -> Room:
     folder = PACKAGE / name
     file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
     about = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return Room(name, name + ("/" if folder.is_dir() else ".py"), about.partition("\n")[0])
+    return Room(name, name + ("/" if folder.is_dir() else ".py"), about.partition("\n")[0].replace("``", ""))
 
 
 def read_floors() -> list[Floor]:

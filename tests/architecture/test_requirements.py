@@ -87,16 +87,18 @@ def test_binding_reads_ids_from_names_and_keeps_other_bindings() -> None:
     assert script.ids_in_name("tests/a.py::test_c1_is_no_id", ids) == []
 
     before = {
-        "ids": ["W5", "W6", "T4"],
+        "ids": ["W5", "W6", "T4", "T5"],
         "W5": {"title": "five", "open": "in work"},
         "W6": {"title": "six", "tests": ["a.py::test_by_hand", "a.py::test_gone"], "open": "rest: later"},
-        "T4": {"title": "four", "open": "in work"},
+        "T4": {"title": "four", "open": "issue 9"},
+        "T5": {"title": "five", "open": "issue 9"},
     }
-    after = script.bind(before, {"a.py::test_by_hand": None, "a.py::test_w5_w6_both": None})
+    after = script.bind(before, dict.fromkeys(["a.py::test_by_hand", "a.py::test_t4", "a.py::test_w5_w6_both"]))
     assert after == {
-        "ids": ["W5", "W6", "T4"],
+        "ids": ["W5", "W6", "T4", "T5"],
         "W5": {"title": "five", "tests": ["a.py::test_w5_w6_both"]},
         "W6": {"title": "six", "tests": ["a.py::test_by_hand", "a.py::test_w5_w6_both"], "open": "rest: later"},
-        "T4": {"title": "four", "open": "in work"},
+        "T4": {"title": "four", "tests": ["a.py::test_t4"], "open": "rest: issue 9"},
+        "T5": {"title": "five", "open": "issue 9"},
     }
     assert tomllib.loads(script.render(after)) == {key: entry for key, entry in after.items() if key != "ids"}

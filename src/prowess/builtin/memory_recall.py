@@ -35,7 +35,7 @@ class RecallInput(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
-    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_LENGTH)]
+    query: Annotated[str, Field(max_length=MAX_QUERY_LENGTH)]
     limit: Annotated[int, Field(ge=1, le=MAX_MEMORIES, strict=True)] = MAX_MEMORIES
 
 
@@ -187,7 +187,6 @@ def _tool_spec() -> ToolSpec:
                 type="string",
                 required=True,
                 description="what to look for, in the user's words",
-                min_length=1,
                 max_length=MAX_QUERY_LENGTH,
             ),
             ParameterSpec(
@@ -204,10 +203,7 @@ def _tool_spec() -> ToolSpec:
 
 
 def build_input(turn: ToolTurn) -> Mapping[str, Any]:
-    """The message itself is the query, cut at the longest that the schema takes.
-
-    An empty message gives an empty query, which the schema refuses.
-    """
+    """The message itself is the query, cut at the longest that the schema takes; blank asks for what matters most."""
     return {"query": turn.text.strip()[:MAX_QUERY_LENGTH]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
 
 from prowess.chat.model import Agent, ChatRef, Conversation, Message, Seat
 from prowess.chat.store import (
@@ -44,17 +45,26 @@ class ChatService:
         found = find_agent(connection, tenant, agent)
         if (found is None and not self._create_missing) or (found is not None and not found.usable_by(user)):
             raise NotFound("agent_not_found", agent=agent)
-        taken = found is not None and self._is_seated(connection, tenant, chat, user, agent)
-        return Seat(found or _new_agent(tenant, agent, self._log.clock.now()), taken)
+        seated = self._is_seated(connection, tenant, chat, user, agent)
+        return Seat(found or _new_agent(tenant, agent, self._log.clock.now()), found is not None and seated)
 
     def take_seat(self, transaction: Transaction, tenant: str, chat: ChatRef, user: str, agent: str) -> None:
-        """Make what ``find_seat`` found missing. Raises ``IntegrityError`` where another turn was faster."""
+        """Make what ``find_seat`` found missing.
+
+        Raises ``IntegrityError`` where another turn was faster, ``NotFound`` where what it made is not this user's.
+        """
         connection = transaction.connection
-        if find_agent(connection, tenant, agent) is None:
+        found = find_agent(connection, tenant, agent)
+        if found is not None and not found.usable_by(user):
+            raise NotFound("agent_not_found", agent=agent)
+        if found is None:
             insert_agent(connection, _new_agent(tenant, agent, transaction.now))
             transaction.emit("agent.created", tenant=tenant, actor=SYSTEM, agent=agent)
-        if find_conversation(connection, tenant, chat) is None:
-            single = chat.kind == "conversation"
+        single = chat.kind == "conversation"
+        conversation = find_conversation(connection, tenant, chat)
+        if single and conversation is not None and (conversation.user, conversation.agent) != (user, agent):
+            raise NotFound("chat_not_found", kind=chat.kind, id=chat.id)
+        if conversation is None:
             insert_conversation(
                 connection,
                 tenant,
@@ -85,13 +95,14 @@ class ChatService:
             raise InvalidInput("unknown_language", field="language", known=list(LANGUAGES))
         if persona:
             check_text(persona, "persona", limit=MAX_PERSONA_TEXT)
-        with self._log.transaction() as transaction:
-            if find_agent(transaction.connection, tenant, agent) is not None:
-                raise Conflict("agent_exists", agent=agent)
-            made = Agent(tenant, agent, name or _display_name(agent), persona, language, owner, transaction.now)
-            insert_agent(transaction.connection, made)
-            transaction.emit("agent.created", tenant=tenant, actor=actor, agent=agent, user=owner)
-            return made
+        try:
+            with self._log.transaction() as transaction:
+                made = Agent(tenant, agent, name or _display_name(agent), persona, language, owner, transaction.now)
+                insert_agent(transaction.connection, made)
+                transaction.emit("agent.created", tenant=tenant, actor=actor, agent=agent, user=owner)
+                return made
+        except IntegrityError:
+            raise Conflict("agent_exists", agent=agent) from None
 
     def require_agent(self, tenant: str, agent: str, user: str) -> Agent:
         """An agent that ``user`` may talk to. Raises ``NotFound('agent_not_found')``."""

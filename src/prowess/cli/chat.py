@@ -12,8 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from prowess.cli.output import print_table, report_error, say
-from prowess.cli.turns import turn_footer
+from prowess.cli.output import print_table, report_error, say, turn_footer
 from prowess.errors import ProwessError
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from prowess.messages import LANGUAGES, render
 
 if TYPE_CHECKING:
     from prowess.runtime.app import Prowess
+    from prowess.turns.request import TurnResult
 
 DONE, FAILED, USAGE = 0, 1, 2
 
@@ -77,6 +78,18 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty:
         console.print(table)
     else:
         console.print(empty, style="dim")
+
+
+def turn_footer(result: TurnResult) -> str:
+    """One thin line on what served the turn, such as ``used memory-recall · allowed``."""
+    if result.selection is None:
+        return ""
+    parts = [say("used", skill=result.selection.skill_id)]
+    if result.decision is not None:
+        parts.append(say(f"effect.{result.decision.effect}"))
+    if result.session is not None and result.session.status == "waiting_user":
+        parts.append(say("waiting"))
+    return " · ".join(parts)
 
 
 def report_error(error: ProwessError, *, as_json: bool) -> None:

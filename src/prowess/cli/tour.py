@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 USER, AGENT = "lin", "mira"
 QUESTION = "你还记得我喜欢什么吗"
-CONSENT = {"user": USER, "skill": "memory-recall", "code": "memory:read"}
+SKILL, CODE = "memory-recall", "memory:read"
 
 
 class Unexpected(Exception):
@@ -108,7 +108,7 @@ def recall_denied(tour: Tour) -> str:
 def recall_granted(tour: Tour) -> str:
     """With consent the memory of this user and agent is used."""
     with tour.open():
-        grant = tour.app.grant(**CONSENT)
+        grant = tour.app.grant(user=USER, skill=SKILL, code=CODE)
         result = tour.say("memory", QUESTION)
         expect("effect", result.decision and result.decision.effect, "allow")
         expect("recalled", "手冲咖啡" in result.reply, True)
@@ -121,7 +121,7 @@ def recall_revoked(tour: Tour) -> str:
     """Taken back, it stops the next operation."""
     with tour.open():
         before = _denials(tour)
-        tour.app.revoke(**CONSENT)
+        tour.app.revoke(user=USER, skill=SKILL, code=CODE)
         result = tour.say("memory", QUESTION)
         expect("effect", result.decision and result.decision.effect, "deny")
         expect("denials", _denials(tour), before + 1)

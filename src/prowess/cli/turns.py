@@ -9,7 +9,19 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from prowess.cli.output import FAILED, Agent, Db, Json, Tenant, User, command, language, opened, print_json, say
+from prowess.cli.output import (
+    FAILED,
+    Agent,
+    Db,
+    Json,
+    Tenant,
+    User,
+    command,
+    language,
+    opened,
+    print_json,
+    turn_footer,
+)
 from prowess.errors import InvalidInput, ProwessError
 
 MAX_LINE = 1_000_000
@@ -60,18 +72,6 @@ def turn(
     footer = turn_footer(result)
     if footer:
         print(f"  {footer}", file=sys.stderr)
-
-
-def turn_footer(result: Any) -> str:
-    """One thin line on what served the turn, such as ``used memory-recall · allowed``."""
-    if result.selection is None:
-        return ""
-    parts = [say("used", skill=result.selection.skill_id)]
-    if result.decision is not None:
-        parts.append(say(f"effect.{result.decision.effect}"))
-    if result.session is not None and result.session.status == "waiting_user":
-        parts.append(say("waiting"))
-    return " · ".join(parts)
 
 
 @command

@@ -18,6 +18,7 @@ from prowess.memory.store import (
     expired_memories,
     find_by_terms,
     find_memory,
+    find_most_important,
     insert_memory,
     list_memories,
     rewrite_memory,
@@ -154,12 +155,15 @@ class ScopedMemories:
         self._layers = layers
 
     def recall(self, query: str, limit: int) -> tuple[MemoryHit, ...]:
-        """At most ``limit`` active memories that share a term with the query, best first."""
+        """At most ``limit`` active memories that share a term with the query, best first.
+
+        A query of common words alone ("what do you remember about me") asks for the most important ones.
+        """
         terms = query_terms(query)
+        find = find_by_terms if terms else find_most_important
         now_ms = to_ms(self._log.clock.now())
         with self._log.database.read() as connection:
-            hits = find_by_terms(connection, *self._owner, terms, layers=self._layers, now_ms=now_ms, limit=limit)
-        return tuple(hits)
+            return tuple(find(connection, *self._owner, terms, layers=self._layers, now_ms=now_ms, limit=limit))
 
 
 def _check_importance(value: object) -> None:

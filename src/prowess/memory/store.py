@@ -164,6 +164,33 @@ def find_by_terms(
     return [MemoryHit(_to_memory(row), row.matches) for row in connection.execute(query)]
 
 
+def find_most_important(
+    connection: Connection,
+    tenant: str,
+    user: str,
+    agent: str,
+    _terms: Collection[str],
+    *,
+    layers: Collection[str],
+    now_ms: int,
+    limit: int,
+) -> list[MemoryHit]:
+    """Active memories by importance and recency, for a question that names nothing; ties by id."""
+    query = (
+        select(memories)
+        .where(
+            memories.c.tenant == tenant,
+            memories.c.user_id == user,
+            memories.c.agent_id == agent,
+            memories.c.layer.in_(sorted(layers)),
+            _active(now_ms),
+        )
+        .order_by(memories.c.importance.desc(), memories.c.updated_at.desc(), memories.c.id)
+        .limit(limit)
+    )
+    return [MemoryHit(_to_memory(row), 0) for row in connection.execute(query)]
+
+
 def _active(now_ms: int) -> Any:
     return or_(memories.c.expires_at.is_(None), memories.c.expires_at > now_ms)
 

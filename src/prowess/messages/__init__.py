@@ -36,4 +36,8 @@ def render(key: str, language: str = "en", fields: Mapping[str, Any] | None = No
     template = catalogue(language).get(key)
     if template is None:
         return key
-    return template.format_map(_Fields(fields or {}))
+    return template.format_map(_Fields({name: _shown(value) for name, value in (fields or {}).items()}))
+
+
+def _shown(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value

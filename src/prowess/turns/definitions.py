@@ -110,7 +110,7 @@ class MemoryReader(Protocol):
     """The memories of this user and agent, in the layers that the skill declared and was granted (M2)."""
 
     def recall(self, query: str, limit: int) -> tuple[MemoryHit, ...]:
-        """At most ``limit`` active memories that match, best first."""
+        """At most ``limit`` active memories that match, best first; the most important ones where it names nothing."""
         ...
 
 

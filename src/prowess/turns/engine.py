@@ -34,6 +34,8 @@ from prowess.turns.store import TurnRecord
 from prowess.turns.words import denial_instruction, instruct
 
 MAX_REPLY_TEXT = 200_000
+MAX_ATTEMPTS = 8
+"""A turn loses at most one race for each thing that it would make."""
 
 
 class TurnEngine:
@@ -132,23 +134,29 @@ class TurnEngine:
         request.check()
         response = self._safety.assess(request.text)
         reading = self._reader.read(request)
-        while reading.earlier is None:
+        for _ in range(MAX_ATTEMPTS):
+            if reading.earlier is not None:
+                return self._repeat(request, reading, reading.earlier, response)
             try:
                 return self._begin(request, reading, response, speak=speak)
             except (LostRace, IntegrityError) as error:
                 reading = self._read_again(request, reading, error)
-        return self._repeat(request, reading, reading.earlier, response)
+        raise Conflict("session_changed")
 
     def _read_again(self, request: TurnRequest, lost: TurnReading, error: Exception) -> TurnReading:
-        """After a lost race: this very message was faster, or the chat was just made; all else is told to the caller."""
+        """After a lost race: whose session moved on, or whose id is taken, is told so; for all else there is a retry.
+
+        That is this very message, which was faster, or what several turns make at once: agent, chat, membership, and
+        in a group the message that several agents answer.
+        """
         reading = self._reader.read(request)
-        if reading.earlier is not None or (reading.seat.taken and not lost.seat.taken):
+        if reading.earlier is not None:
             return reading
-        if self._reader.message_exists(request):
-            raise Conflict("message_id_reused", field="message_id")
         if isinstance(error, LostRace) or reading.facts.session != lost.facts.session:
             raise Conflict("session_changed")
-        raise error
+        if request.group is None and self._reader.message_exists(request):
+            raise Conflict("message_id_reused", field="message_id")
+        return reading
 
     def _begin(
         self, request: TurnRequest, reading: TurnReading, response: SafetyResponse | None, *, speak: bool

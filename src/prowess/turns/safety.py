@@ -1,4 +1,4 @@
-"""The safety response, before anything else is asked (T2): self-harm and violence against others, in English and Chinese.
+"""The safety response, before anything else is asked (T2): self-harm and violence, in English and Chinese.
 
 Deterministic rules over folded text. A rule has exceptions, idioms and quotations that sound alike; they are cut out of
 the text before its patterns look at it, so that "笑死我了，可我真的不想活了" is still heard. The rules are data
@@ -17,7 +17,11 @@ from typing import Any
 
 from prowess.kernel.text import fold
 
+_SPACES = re.compile(r"[^\S\n]+")
+_LINES = re.compile(" ?\n[ \n]*")
 _REFERENCE = re.compile(r"\{\{(\w+)\}\}")
+WINDOW, OVERLAP = 400, 120
+"""characters; a pattern of the default rules spans less than the overlap"""
 _CUT = "\n"
 """what an exception leaves behind; no pattern reaches across a line"""
 
@@ -55,6 +59,15 @@ class SafetyRule:
         return any(pattern.search(folded) for pattern in self.patterns)
 
 
+def _windows(folded: str) -> list[str]:
+    """The text in overlapping pieces, runs of space made one: what a pattern costs must not grow with the text."""
+    folded = _LINES.sub("\n", _SPACES.sub(" ", folded))
+    if len(folded) <= WINDOW:
+        return [folded]
+    step = WINDOW - OVERLAP
+    return [folded[start : start + WINDOW] for start in range(0, len(folded) - OVERLAP, step)]
+
+
 class SafetyPolicy:
     """Asks its rules in order; the first that fires answers."""
 
@@ -68,9 +81,9 @@ class SafetyPolicy:
 
     def assess(self, text: str) -> SafetyResponse | None:
         """The response to ``text``, or none where it may go on to the skills."""
-        folded = fold(text)
+        windows = _windows(fold(text))
         for rule in self._rules:
-            if rule.fires(folded):
+            if any(rule.fires(window) for window in windows):
                 return SafetyResponse(rule.category, rule.id, rule.language, rule.reply)
         return None
 
@@ -87,9 +100,9 @@ def default_rules() -> tuple[SafetyRule, ...]:
 
 
 def load_rules(document: str) -> tuple[SafetyRule, ...]:
-    """Rules from a JSON document: ``{"pieces": {name: regex}, "rules": [{id, category, language, patterns, exceptions, reply}]}``.
+    """Rules from a JSON document.
 
-    A regex may name a piece as ``{{name}}``; a piece may name earlier ones. Raises ``ValueError`` where the document is
+    ``{"pieces": {name: regex}, "rules": [{"id", "category", "language", "patterns", "exceptions", "reply"}]}``. A regex may name a piece as ``{{name}}``; a piece may name earlier ones. Raises ``ValueError`` where the document is
     not of this shape, names an unknown piece, or holds a regex that does not compile.
     """
     data = json.loads(document)

@@ -1,0 +1,1 @@
+"""Evaluation cases, as data: one JSON object a line."""
