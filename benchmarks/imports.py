@@ -1,6 +1,6 @@
 """CPU of ``import prowess`` with every public name, against ``import sqlalchemy, pydantic``.
 
-    prowess bench imports [ROUNDS]
+prowess bench imports [ROUNDS]
 """
 
 from __future__ import annotations

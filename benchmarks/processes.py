@@ -1,6 +1,6 @@
 """Several processes on one SQLite file: with the file lock, and with SQLite's own lock alone.
 
-    prowess bench processes [PROCESSES [SECONDS]]
+prowess bench processes [PROCESSES [SECONDS]]
 """
 
 from __future__ import annotations

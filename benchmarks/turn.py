@@ -102,7 +102,9 @@ class _Peer:
         from prowess.builtin.long_term_goal_planning import graph as nodes
 
         graph = StateGraph(_State)
-        graph.add_node("absorb", lambda state: {**nodes.absorb_user_turn(_channels(state)), "before": state["current_step"]})
+        graph.add_node(
+            "absorb", lambda state: {**nodes.absorb_user_turn(_channels(state)), "before": state["current_step"]}
+        )
         graph.add_node("resolve", lambda state: nodes.resolve_step(_channels(state)))
         graph.add_node("output", lambda state: _plain(nodes.build_output(_channels(state))))
         for one, other in ((START, "absorb"), ("absorb", "resolve"), ("resolve", "output"), ("output", END)):

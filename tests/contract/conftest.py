@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.support.kit import OpenApp, ScriptedVoice
 
 import prowess
 from prowess import Prowess
@@ -16,7 +17,6 @@ from prowess.db.engine import Database
 from prowess.db.schema import migrate
 from prowess.kernel.clock import ManualClock
 from prowess.kernel.ids import SequentialIds
-from tests.support.kit import OpenApp, ScriptedVoice
 
 _TEMPLATE = "prowess_template"
 _numbers = itertools.count(1)
@@ -71,7 +71,9 @@ def open_app(url: str, clock: ManualClock, ids: SequentialIds) -> Iterator[OpenA
     """Opens the test's database with skills of its own; any number of times, as several processes would."""
     opened: list[Prowess] = []
 
-    def open_one(*skills: prowess.PromptSkill | prowess.WorkflowSkill | prowess.ToolSkill, **options: object) -> Prowess:
+    def open_one(
+        *skills: prowess.PromptSkill | prowess.WorkflowSkill | prowess.ToolSkill, **options: object
+    ) -> Prowess:
         given: dict[str, object] = {"voice": ScriptedVoice(), "clock": clock, "ids": ids, **options}
         opened.append(prowess.open(url, skills=skills, **given))  # type: ignore[arg-type]
         return opened[-1]

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.support.kit import AGENT, OpenApp, at_once, everything, interview, manual, rows, turn
 
 from prowess import Prowess
 from prowess.errors import Conflict, InvalidInput, NotFound, ProwessError
 from prowess.kernel.clock import ManualClock
-from tests.support.kit import AGENT, OpenApp, at_once, everything, interview, manual, rows, turn
 
 
 def refusal(app: Prowess, message_id: str = "m9", **changed: Any) -> str:
@@ -30,7 +30,13 @@ def test_t1_agent_and_conversation_are_made_with_the_first_turn(app: Prowess, cl
     result = turn(app, "m1", "hello")
     assert result.events == ("agent.created", "conversation.created", "turn.started", "turn.completed")
     (agent,) = app.agents()
-    assert (agent.id, agent.name, agent.owner, agent.language, agent.created_at) == (AGENT, "Mira", None, "en", clock.now())
+    assert (agent.id, agent.name, agent.owner, agent.language, agent.created_at) == (
+        AGENT,
+        "Mira",
+        None,
+        "en",
+        clock.now(),
+    )
     (conversation,) = app.conversations(user="u1")
     assert (conversation.user, conversation.agent, conversation.message_count) == ("u1", AGENT, 2)
     assert conversation.last_message_at == clock.now()
@@ -89,7 +95,9 @@ def test_u2_a_conversation_belongs_to_one_agent(app: Prowess, url: str) -> None:
     assert everything(url) == before
 
 
-def test_u2_a_seat_is_taken_only_where_it_is_still_free(app: Prowess, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_u2_a_seat_is_taken_only_where_it_is_still_free(
+    app: Prowess, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody else makes the conversation, and an agent of their own, between reading and writing."""
     chat = app._parts.chat
     find_seat = chat.find_seat
@@ -155,7 +163,9 @@ def test_t7_a_group_gathers_those_who_speak(app: Prowess) -> None:
     second = turn(app, "m2", "hello too", group="g1", user="u2", agent="nova")
     assert first.events.count("group.member_added") == second.events.count("group.member_added") == 2
     assert "group.member_added" not in turn(app, "m3", "again", group="g1").events
-    members = {(event.data["member_kind"], event.target) for event in app.events() if event.type == "group.member_added"}
+    members = {
+        (event.data["member_kind"], event.target) for event in app.events() if event.type == "group.member_added"
+    }
     assert members == {("user", "u1"), ("agent", AGENT), ("user", "u2"), ("agent", "nova")}
     assert app.conversations(user="u1") == []
 
@@ -184,14 +194,20 @@ def test_t1_agents_of_a_group_may_answer_at_the_same_moment(app: Prowess) -> Non
 
 @pytest.mark.parametrize(
     "changed",
-    [{"words": "other text"}, {"user": "u2"}, {"words": "other text", "agent": "nova"}, {"user": "u2", "agent": "nova"}],
+    [
+        {"words": "other text"},
+        {"user": "u2"},
+        {"words": "other text", "agent": "nova"},
+        {"user": "u2", "agent": "nova"},
+    ],
     ids=["text", "user", "text-other-agent", "user-other-agent"],
 )
 def test_t1_a_message_id_stands_for_one_text_of_one_user(app: Prowess, url: str, changed: dict[str, str]) -> None:
     turn(app, "m1", "hello all", group="g1")
+    changed = {"words": "hello all", **changed}
     before = {name: found for name, found in everything(url).items() if name in ("messages", "turns", "events")}
     with pytest.raises(Conflict) as refused:
-        turn(app, "m1", changed.pop("words", "hello all"), group="g1", **changed)
+        turn(app, "m1", changed.pop("words"), group="g1", **changed)
     assert refused.value.code == "message_id_reused"
     after = everything(url)
     assert {name: after[name] for name in before} == before

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
+from tests.support.kit import LIMIT, at_once, rows
 
 from prowess.db.engine import Database, undone_alone
 from prowess.errors import StorageError
-from tests.support.kit import LIMIT, at_once, rows
 
 _COUNT = text("SELECT count(*) FROM skill_catalogs")
 

@@ -9,13 +9,13 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
+from tests.support.kit import LIMIT, at_once, everything, rows
 
 from prowess.db.engine import Database
 from prowess.events.followers import Follower
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import SYSTEM, Actor, Event
 from prowess.kernel.clock import ManualClock
-from tests.support.kit import LIMIT, at_once, everything, rows
 
 
 @pytest.fixture
@@ -133,9 +133,7 @@ def test_r1_the_log_is_read_by_tenant_from_a_place_on(log: EventLog) -> None:
     assert log.after("t3") == []
 
 
-def test_r2_the_audit_view_and_the_audit_list_show_the_same_rows(
-    log: EventLog, url: str, clock: ManualClock
-) -> None:
+def test_r2_the_audit_view_and_the_audit_list_show_the_same_rows(log: EventLog, url: str, clock: ManualClock) -> None:
     with log.transaction() as transaction:
         for number, decision in enumerate(["allowed", "denied"]):
             transaction.emit(

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.support.kit import OpenApp, at_once, everything, recaller, rows, tool, turn
 
 from prowess import Prowess, TurnResult
 from prowess.errors import InvalidInput, NotFound, ProwessError
 from prowess.events.model import Actor
 from prowess.kernel.clock import ManualClock
-from tests.support.kit import OpenApp, at_once, everything, recaller, rows, tool, turn
 
 MAIL = tool("mail", permissions=[("mail:send", "L3"), ("memory:read", "L1")])
 PAY = tool("pay", permissions=[("card:charge", "L4")])
@@ -44,7 +44,12 @@ def test_g2_a_grant_has_the_fields_of_the_specification(app: Prowess, clock: Man
     granted = app.grant(user="u1", skill="notes", code="notes:read", agent="mira", resource="a", expires_at=expires)
     (listed,) = app.grants(user="u1")
     assert listed == granted
-    assert (granted.tenant, granted.user, granted.skill_id, granted.skill_version) == ("default", "u1", "notes", "1.0.0")
+    assert (granted.tenant, granted.user, granted.skill_id, granted.skill_version) == (
+        "default",
+        "u1",
+        "notes",
+        "1.0.0",
+    )
     assert (granted.code, granted.scope, granted.agent, granted.resource) == ("notes:read", "agent", "mira", "a")
     assert (granted.status, granted.granted_by, granted.granted_at) == ("active", "u1", clock.now())
     assert (granted.expires_at, granted.revoked_at) == (expires, None)

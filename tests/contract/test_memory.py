@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert
+from tests.support.kit import OpenApp, at_once, everything, places_of, recaller, rows, tool, turn
 
 from prowess import Prowess
 from prowess.db.engine import Database
@@ -16,7 +17,6 @@ from prowess.kernel.clock import ManualClock, to_ms
 from prowess.memory.model import Memory, MemoryLayer
 from prowess.memory.store import memories, memory_terms
 from prowess.memory.terms import terms_of
-from tests.support.kit import OpenApp, at_once, everything, places_of, recaller, rows, tool, turn
 
 
 def add(app: Prowess, text: str, importance: float = 0.5, **changed: Any) -> Memory:
@@ -156,10 +156,12 @@ def test_m4_of_two_who_correct_at_once_none_is_lost_unseen(app: Prowess) -> None
         ({"importance": True}, "bad_importance"),
         ({"importance": "high"}, "bad_importance"),
         ({"layer": "L1"}, "bad_layer"),
+        ({"layer": "L4"}, "bad_layer"),
+        ({"layer": "long"}, "bad_layer"),
         ({"user": ""}, "bad_id"),
         ({"agent": " "}, "bad_id"),
-        ({"layer": "L2", "keep": timedelta(0)}, "expiry_in_past"),
-        ({"layer": "L2", "keep": timedelta(days=-1)}, "expiry_in_past"),
+        ({"layer": "L2", "keep": timedelta(0)}, "bad_keep"),
+        ({"layer": "L2", "keep": timedelta(days=-1)}, "bad_keep"),
     ],
     ids=lambda value: "" if isinstance(value, str) else ascii(value)[-40:],
 )
@@ -215,7 +217,7 @@ def test_m2_a_reader_sees_only_its_layers(app: Prowess) -> None:
     assert recall(app, "tea", layers={"L1", "L4", "L5"}) == recall(app, "tea", layers=set()) == []
 
 
-@pytest.mark.parametrize(("declared", "found"), [(["L2"], "tea today"), (["L3"], "tea always"), (["L4"], "")])
+@pytest.mark.parametrize(("declared", "found"), [(["L2"], "tea today"), (["L3"], "tea always"), (["L4"], "nothing")])
 def test_m2_a_skill_reads_the_layers_that_it_declared(open_app: OpenApp, declared: list[str], found: str) -> None:
     app = open_app(recaller(resources={"memory": {"read_layers": declared}}))
     app.grant(user="u1", skill="recaller", code="memory:read")
@@ -261,12 +263,25 @@ def test_m2_x5_other_users_agents_and_tenants_are_never_seen(open_app: OpenApp) 
 
 
 def test_x5_recall_ranks_by_matches_importance_recency(app: Prowess, clock: ManualClock) -> None:
-    for text, importance in [("tea", 1.0), ("green tea", 0.1), ("green tea leaves", 0.2), ("green", 0.5), ("tea pot", 0.5)]:
+    for text, importance in [
+        ("tea", 1.0),
+        ("green tea", 0.1),
+        ("green tea leaves", 0.2),
+        ("green", 0.5),
+        ("tea pot", 0.5),
+    ]:
         clock.advance(timedelta(minutes=1))
         add(app, text, importance)
     assert recall(app, "green tea") == ["green tea leaves", "green tea", "tea", "tea pot", "green"]
     assert recall(app, "green tea", limit=2) == ["green tea leaves", "green tea"]
-    assert recall(app, "coffee") == recall(app, "do you remember?") == recall(app, "？") == []
+    assert recall(app, "What do you remember about me?") == ["tea", "tea pot", "green", "green tea leaves", "green tea"]
+
+
+def test_c24_a_question_that_nothing_answers_finds_nothing(app: Prowess) -> None:
+    add(app, "green tea")
+    add(app, "喜欢喝绿茶")
+    for question in ("coffee", "咖啡怎么样", "？", "🦓", "Как дела", "..."):
+        assert recall(app, question) == []
 
 
 def test_x5_recall_works_in_both_languages(app: Prowess) -> None:

@@ -11,13 +11,13 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, inspect, text
+from tests.support.kit import at_once, everything, execute, rows, turn
 
 import prowess
 from prowess.db.engine import Database
 from prowess.db.metadata import metadata
 from prowess.db.schema import HEAD, REVISIONS, check_schema, current_revision, migrate
 from prowess.errors import StorageError
-from tests.support.kit import at_once, everything, execute, rows, turn
 
 
 def test_revisions_equal_the_files() -> None:
@@ -95,7 +95,9 @@ def test_w3_one_live_session_a_chat_is_an_index(url: str) -> None:
     database = Database(url)
     with database.read() as connection:
         (index,) = [
-            item for item in inspect(connection).get_indexes("skill_sessions") if item["name"] == "uq_skill_sessions_live"
+            item
+            for item in inspect(connection).get_indexes("skill_sessions")
+            if item["name"] == "uq_skill_sessions_live"
         ]
     assert index["unique"]
     assert index["column_names"] == ["tenant", "user_id", "scope_type", "scope_id"]

@@ -210,7 +210,8 @@ def recaller(id: str = "recaller", **fields: Any) -> ToolSkill:
 
     def recall(context: ToolContext, question: Question) -> Answer:
         assert context.memories is not None
-        return Answer(text="; ".join(hit.memory.text for hit in context.memories.recall(question.text, 6)))
+        hits = context.memories.recall(question.text, 6)
+        return Answer(text="; ".join(hit.memory.text for hit in hits) or "nothing")
 
     fields.setdefault("permissions", [("memory:read", "L1")])
     fields.setdefault("resources", MEMORY_LAYERS)

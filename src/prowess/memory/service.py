@@ -23,7 +23,7 @@ from prowess.memory.store import (
     list_memories,
     rewrite_memory,
 )
-from prowess.memory.terms import query_terms
+from prowess.memory.terms import query_terms, terms_of
 
 MAX_MEMORY_TEXT = 2_000
 SHORT_TERM = timedelta(days=7)
@@ -46,22 +46,25 @@ class MemoryService:
         agent: str,
         text: str,
         importance: float = 0.5,
-        layer: MemoryLayer = MemoryLayer.L3,
+        layer: MemoryLayer | str = MemoryLayer.L3,
         keep: timedelta | None = None,
     ) -> Memory:
         """Remember ``text`` (1 to 2,000 characters). L2 is kept for ``keep`` or seven days, L3 until deleted.
 
         Raises ``InvalidInput`` (``text_empty``, ``text_too_long``, ``control_character``, ``bad_importance``,
-        ``bad_layer``, ``bad_id``).
+        ``bad_layer``, ``bad_keep``, ``bad_id``).
         """
         check_id(user, "user")
         check_id(agent, "agent")
         check_text(text, "text", limit=MAX_MEMORY_TEXT)
         _check_importance(importance)
-        if layer is MemoryLayer.L1:
-            raise InvalidInput("bad_layer", field="layer", layer=str(layer))
+        if layer not in (MemoryLayer.L2, MemoryLayer.L3):
+            raise InvalidInput("bad_layer", field="layer", layer=str(layer)[:40])
+        layer = MemoryLayer(layer)
+        if keep is not None and keep <= timedelta(0):
+            raise InvalidInput("bad_keep", field="keep")
         with self._log.transaction() as transaction:
-            expires = transaction.now + (keep or SHORT_TERM) if layer is MemoryLayer.L2 else None
+            expires = transaction.now + (SHORT_TERM if keep is None else keep) if layer is MemoryLayer.L2 else None
             memory = Memory(
                 id=self._ids.new("mem"),
                 tenant=tenant,
@@ -99,7 +102,7 @@ class MemoryService:
             _check_importance(importance)
         with self._log.transaction() as transaction:
             old = find_memory(transaction.connection, tenant, user, memory_id)
-            if old is None:
+            if old is None or (old.expires_at is not None and old.expires_at <= transaction.now):
                 raise NotFound("memory_not_found", memory=memory_id)
             new = replace(
                 old,
@@ -157,8 +160,11 @@ class ScopedMemories:
     def recall(self, query: str, limit: int) -> tuple[MemoryHit, ...]:
         """At most ``limit`` active memories that share a term with the query, best first.
 
-        A query of common words alone ("what do you remember about me") asks for the most important ones.
+        A query of common words alone ("what do you remember about me") asks for the most important ones; one without
+        any word asks for nothing.
         """
+        if not terms_of(query):
+            return ()
         terms = query_terms(query)
         find = find_by_terms if terms else find_most_important
         now_ms = to_ms(self._log.clock.now())

@@ -20,6 +20,7 @@ from prowess.memory.model import Memory, MemoryLayer
 from prowess.runtime.settings import DEFAULT_TENANT
 from prowess.runtime.wiring import Parts, wire
 from prowess.skills.catalog import CatalogEntry
+from prowess.skills.names import normalise_skill_name
 from prowess.skills.service import Added, find_entry
 from prowess.skills.skill_md import read_skill_folder
 from prowess.skills.skill_writer import Form
@@ -213,9 +214,9 @@ class Prowess:
 
         Raises ``NotFound('grant_not_found')``.
         """
-        manifest = find_entry(self._parts.skills.catalog(tenant), skill).manifest
+        skill_id = normalise_skill_name(skill)  # whether or not the skill is still there
         return self._parts.grants.revoke(
-            actor=actor or Actor("user", user), tenant=tenant, user=user, skill=manifest.id, code=code, agent=agent
+            actor=actor or Actor("user", user), tenant=tenant, user=user, skill=skill_id, code=code, agent=agent
         )
 
     def grants(self, *, user: str, with_revoked: bool = False, tenant: str = DEFAULT_TENANT) -> list[Grant]:
@@ -297,7 +298,8 @@ class Prowess:
     def add_skill(self, path: str | Path, *, tenant: str = DEFAULT_TENANT) -> Added:
         """Take a skill folder into the catalog. Raises ``SkillFileError``, ``Conflict``. See ``SkillService.add``."""
         loaded = read_skill_folder(path)
-        return self._parts.skills.add(actor=OPERATOR, tenant=tenant, skill=loaded, source="folder")
+        source = str(loaded.path.resolve())
+        return self._parts.skills.add(actor=OPERATOR, tenant=tenant, skill=loaded, source=source)
 
     def remove_skill(self, skill: str, version: str | None = None, *, tenant: str = DEFAULT_TENANT) -> int:
         """Take one or all versions out of use. Raises ``NotFound``, ``InvalidInput('skill_built_in')``."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
+
+from sqlalchemy.exc import IntegrityError
 
 from prowess.errors import Conflict, InvalidInput, NotFound
 from prowess.events.log import EventLog, Transaction
@@ -30,6 +33,9 @@ from prowess.skills.store import (
 )
 
 D = TypeVar("D", bound=HasManifest)
+
+MAX_LOST_RACES = 20
+"""of adding one skill while others add versions of it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,12 @@ class SkillService(Generic[D]):
         changed while it was read.
         """
         files = [StoredFile(file.path, file.executable, file.sha256, file.read()) for file in skill.files]
+        for _ in range(MAX_LOST_RACES):
+            with suppress(IntegrityError):  # somebody else added a version at the same moment; it is there now
+                return self._add(actor, tenant, skill, files, source)
+        return self._add(actor, tenant, skill, files, source)
+
+    def _add(self, actor: Actor, tenant: str, skill: LoadedSkill, files: list[StoredFile], source: str) -> Added:
         notes = notes_of(skill.manifest, skill.files)
         with self._log.transaction() as transaction:
             catalog = self._catalog.snapshot(transaction.connection, tenant)

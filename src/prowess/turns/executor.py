@@ -38,10 +38,12 @@ class TurnFacts:
     candidates: tuple[CatalogEntry[SkillDefinition], ...]
     """bound and enabled here (T6)"""
     session: Session | None
-    """the live session in the chat's one place (W3), not expired"""
+    """the agent's live session in the chat's one place (W3), not expired"""
     parked: tuple[Session, ...]
-    """the stack, latest first"""
+    """the agent's stack, latest first"""
     now: datetime
+    place_held: bool = False
+    """in a group: the one place is held by a session of another agent, which alone may lead and steer it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,8 @@ class Executor:
         facts: TurnFacts,
         language: str,
     ) -> Outcome:
+        if facts.place_held:
+            return Outcome("plain")  # the message went to several agents, and another one leads the workflow
         parked = () if facts.session is None else (self._park(facts.session, facts),)
         session_id = self._ids.new("session")
         try:
@@ -201,7 +205,7 @@ class Executor:
 
     @staticmethod
     def _resume(facts: TurnFacts, request: TurnRequest, language: str) -> Outcome:
-        if facts.session is not None or not facts.parked:
+        if facts.session is not None or facts.place_held or not facts.parked:
             return Outcome("control", instruct("nothing_to_resume", language))
         parked = facts.parked[0]
         resumed = replace(

@@ -58,13 +58,15 @@ class FactReader:
         bindings = bindings_for(connection, request.tenant, request.user, request.agent)
         live = live_sessions(connection, request.tenant, request.user, request.chat)
         current = [session for session in live if session.expires_at > now]
+        own = [session for session in current if session.agent == request.agent]
         earlier = find_turn(connection, request)
         facts = TurnFacts(
             agent=seat.agent,
             catalog=catalog,
             candidates=bound_entries(catalog, bindings),
-            session=next((session for session in current if session.parked_at is None), None),
-            parked=tuple(session for session in current if session.parked_at is not None),
+            session=next((session for session in own if session.parked_at is None), None),
+            parked=tuple(session for session in own if session.parked_at is not None),
+            place_held=any(session.parked_at is None for session in current if session.agent != request.agent),
             now=now,
         )
         overdue = tuple(session for session in live if session.expires_at <= now)

@@ -102,8 +102,9 @@ def default_rules() -> tuple[SafetyRule, ...]:
 def load_rules(document: str) -> tuple[SafetyRule, ...]:
     """Rules from a JSON document.
 
-    ``{"pieces": {name: regex}, "rules": [{"id", "category", "language", "patterns", "exceptions", "reply"}]}``. A regex may name a piece as ``{{name}}``; a piece may name earlier ones. Raises ``ValueError`` where the document is
-    not of this shape, names an unknown piece, or holds a regex that does not compile.
+    ``{"pieces": {name: regex}, "rules": [{"id", "category", "language", "patterns", "exceptions", "reply"}]}``. A regex
+    may name a piece as ``{{name}}``; a piece may name earlier ones. Raises ``ValueError`` where the document is not of
+    this shape, names an unknown piece, or holds a regex that does not compile.
     """
     data = json.loads(document)
     try:

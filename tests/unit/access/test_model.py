@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.kit import tool
 
 from prowess.access.model import ApprovalMode, Decision, Layer, PermissionRequirement, Risk
-from tests.support.kit import tool
 
 LAWFUL = {
     ("L0", "none"),
@@ -38,7 +38,8 @@ def test_g1_codes_are_resource_and_action(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["", "memory", "memory:", ":read", "Memory:read", "memory:read:all", "memory read", "memory:read\n", "记:读"]
+    "code",
+    ["", "memory", "memory:", ":read", "Memory:read", "memory:read:all", "memory read", "memory:read\n", "记:读"],
 )
 def test_g1_other_codes_are_refused(code: str) -> None:
     with pytest.raises(ValueError, match="not of the form resource:action"):

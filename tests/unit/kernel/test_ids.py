@@ -4,11 +4,11 @@ import re
 from datetime import timedelta
 
 import pytest
+from tests.support.kit import at_once
 
 from prowess.errors import InvalidInput
 from prowess.kernel.clock import ManualClock, to_ms
 from prowess.kernel.ids import MAX_ID_LENGTH, RandomIds, SequentialIds, check_id
-from tests.support.kit import at_once
 
 
 def test_random_ids_carry_their_time_and_never_repeat(clock: ManualClock) -> None:
@@ -44,7 +44,20 @@ def test_check_id_takes_any_printable_text(good: str) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    ["", " ", " a", "a ", "a\n", "\ta", "a\x00b", "a\x7fb", "a\u200bb", "a\ud800", "a\u3000", "x" * (MAX_ID_LENGTH + 1)],
+    [
+        "",
+        " ",
+        " a",
+        "a ",
+        "a\n",
+        "\ta",
+        "a\x00b",
+        "a\x7fb",
+        "a\u200bb",
+        "a\ud800",
+        "a\u3000",
+        "x" * (MAX_ID_LENGTH + 1),
+    ],
     ids=ascii,
 )
 def test_check_id_refuses_what_cannot_be_one(bad: str) -> None:

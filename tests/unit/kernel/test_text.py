@@ -8,7 +8,9 @@ from prowess.errors import InvalidInput
 from prowess.kernel.text import MAX_TURN_TEXT, check_text, fold, has_cjk, language_of
 
 
-@pytest.mark.parametrize("good", ["a", "你好", "two\nlines\tand a tab\r\n", "👩‍👩‍👧", " leading", "x" * MAX_TURN_TEXT, "\u200b"])
+@pytest.mark.parametrize(
+    "good", ["a", "你好", "two\nlines\tand a tab\r\n", "👩‍👩‍👧", " leading", "x" * MAX_TURN_TEXT, "\u200b"]
+)
 def test_text_fit_to_store_is_returned_as_it_is(good: str) -> None:
     assert check_text(good, "text") is good
 

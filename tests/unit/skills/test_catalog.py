@@ -6,12 +6,12 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from tests.support.kit import interview, manual, tool
 
 from prowess.errors import Conflict
 from prowess.skills.bindings import bound_entries, is_enabled
 from prowess.skills.catalog import BUILT_IN, Catalog, CatalogEntry, CatalogService
 from prowess.skills.store import Binding
-from tests.support.kit import interview, manual, tool
 
 Entry = CatalogEntry[Any]
 

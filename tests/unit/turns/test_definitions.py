@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.kit import interview, manual, tool
 
 from prowess.errors import InvalidInput
 from prowess.skills.manifest import ChatScope, SkillKind
 from prowess.turns.definitions import CancelToken, SkillDefinition, check_definition
-from tests.support.kit import interview, manual, tool
 
 
 def refused(make: Any) -> dict[str, Any]:

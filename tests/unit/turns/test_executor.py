@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.support.kit import AGENT, CHAT, USER, interview, manual, request, tool
 
 from prowess.chat.model import Agent, ChatRef
 from prowess.errors import LimitExceeded
@@ -19,7 +20,6 @@ from prowess.turns.executor import MAX_PARKED, Executor, Outcome, TurnFacts
 from prowess.turns.request import Selection
 from prowess.turns.runs import RunStatus
 from prowess.turns.sessions.model import Session, SessionStatus
-from tests.support.kit import AGENT, CHAT, USER, interview, manual, request, tool
 
 WORDS = ("quartz", "zebra")
 INTERVIEW = interview(keywords=WORDS)
@@ -292,7 +292,9 @@ def test_w7_every_answer_renews_the_lifetime(now: datetime) -> None:
 # --- steering (W8, W9) -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["/cancel-skill", "/cancel-workflow", "取消当前规划", "停止这次目标规划", "cancel the plan"])
+@pytest.mark.parametrize(
+    "text", ["/cancel-skill", "/cancel-workflow", "取消当前规划", "停止这次目标规划", "cancel the plan"]
+)
 def test_w8_cancelling_ends_the_session_with_one_cancelled_run(now: datetime, text: str) -> None:
     outcome = execute(text, facts(now, INTERVIEW, session=session(now)))
     (change,) = outcome.changes

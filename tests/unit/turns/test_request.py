@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
+from tests.support.kit import request
 
 from prowess.chat.model import ChatRef
 from prowess.errors import (
@@ -23,7 +24,6 @@ from prowess.errors import (
 from prowess.events.model import EVENT_TYPES
 from prowess.skills.manifest import ChatScope
 from prowess.turns.request import Selection, TurnRequest, TurnResult
-from tests.support.kit import request
 
 GOOD = request("m1", "hello")
 

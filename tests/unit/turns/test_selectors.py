@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.kit import interview, manual, tool
 
 from prowess.errors import NotFound
 from prowess.skills.manifest import ChatScope
 from prowess.turns.definitions import SkillDefinition
 from prowess.turns.request import Selection
 from prowess.turns.selectors import Command, parse_command, select
-from tests.support.kit import interview, manual, tool
 
 SINGLE, GROUP = ChatScope.SINGLE, ChatScope.GROUP
 
@@ -67,7 +67,20 @@ def test_t4_a_command_is_a_slash_a_name_and_the_rest(text: str, command: Command
 
 @pytest.mark.parametrize(
     "text",
-    ["", "deploy", "please /deploy", "/etc/hosts", "/ 2", "/", "//deploy", "/-x", "/部署", "/a部署", "/deploy!", "/a@b"],
+    [
+        "",
+        "deploy",
+        "please /deploy",
+        "/etc/hosts",
+        "/ 2",
+        "/",
+        "//deploy",
+        "/-x",
+        "/部署",
+        "/a部署",
+        "/deploy!",
+        "/a@b",
+    ],
     ids=ascii,
 )
 def test_t4_anything_else_is_no_command(text: str) -> None:
@@ -166,7 +179,21 @@ def test_c24_no_match_selects_nothing(text: str) -> None:
 # --- for all texts ---------------------------------------------------------------------------------------------------
 
 fragments = st.sampled_from(
-    ["quartz", "zebra", "docker", "部署", "上线", "resolve", "/deploy ", "/skill plan ", "/nope ", " ", "and", "的", "\n"]
+    [
+        "quartz",
+        "zebra",
+        "docker",
+        "部署",
+        "上线",
+        "resolve",
+        "/deploy ",
+        "/skill plan ",
+        "/nope ",
+        " ",
+        "and",
+        "的",
+        "\n",
+    ]
 )
 texts = st.lists(fragments | st.text(max_size=10), max_size=8).map("".join)
 

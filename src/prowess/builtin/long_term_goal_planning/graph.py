@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from prowess.builtin.long_term_goal_planning import wording
 from prowess.builtin.long_term_goal_planning.horizon import extract_horizon
@@ -84,7 +84,7 @@ def compiled_graph() -> CompiledStateGraph[Channels, None, Channels, Channels]:
     graph = StateGraph(Channels)
     previous = START
     for node in NODES:
-        graph.add_node(node.__name__, node)
+        graph.add_node(node.__name__, cast(Any, node))
         graph.add_edge(previous, node.__name__)
         previous = node.__name__
     graph.add_edge(previous, END)

@@ -111,7 +111,7 @@ _ZH_DEADLINE = re.compile(
     rf"|{_ZH_YEAR}年?[底末]|年[底末](?!奖|獎|总结|總結|盘点|盤點|聚|了|会|會))"
 )
 _ZH_PERIOD = re.compile(
-    rf"(?<!\d)(?:(?:今年|明年|后年|後年)(?:上半年|下半年|年?内|年?內|之内|全年|一整年)?|[上下]半年|[年](?:内|內)"
+    r"(?<!\d)(?:(?:今年|明年|后年|後年)(?:上半年|下半年|年?内|年?內|之内|全年|一整年)?|[上下]半年|[年](?:内|內)"
     r"|(?:本|这个?|這個?|下个?|下個?)(?:季度|学期|學期)"
     r"|20\d\d年(?=的?(?:\w{0,6})(?:目标|目標|计划|計劃|规划|規劃))"
     r"|(?:半?年度|(?<!个)季度)(?=的?(?:\w{0,6})(?:目标|目標|计划|計劃|规划|規劃)))"
@@ -200,9 +200,23 @@ def _chinese(text: str) -> Iterator[_Candidate]:
 _EN_ONES = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _EN_NUMBERS = {
     **{word: value for value, word in enumerate(_EN_ONES, start=1)},
-    **{"fifteen": 15, "sixteen": 16, "eighteen": 18, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50},
-    **{"sixty": 60, "ninety": 90, "hundred": 100, "couple": 2, "few": 3, "several": 4, "dozen": 12, "half": 0.5},
-    **{"a": 1, "an": 1},
+    "fifteen": 15,
+    "sixteen": 16,
+    "eighteen": 18,
+    "twenty": 20,
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "ninety": 90,
+    "hundred": 100,
+    "couple": 2,
+    "few": 3,
+    "several": 4,
+    "dozen": 12,
+    "half": 0.5,
+    "a": 1,
+    "an": 1,
 }
 _EN_WORD = "|".join(word for word in _EN_NUMBERS if word not in {"a", "an", "half", "couple", "few", "dozen"})
 _EN_COUNT = (

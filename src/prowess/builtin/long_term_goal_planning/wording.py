@@ -87,7 +87,7 @@ def _plan(state: PlanningState, language: str, today: date) -> tuple[str, ...]:
 
 
 def _shown(state: PlanningState) -> dict[str, str]:
-    answers = {field: _shorten(state[field] or "") for field in FIELDS}
+    answers: dict[str, str] = {field: _shorten(state[field] or "") for field in FIELDS}
     return answers | {"goal": _shorten(_without_request(state["goal"] or ""))}
 
 

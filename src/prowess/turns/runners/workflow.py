@@ -126,12 +126,10 @@ def _run(
 
 def _checked(result: Any) -> WorkflowAdvance:
     """What a definition returned, refused where it could not be stored or said. Raises ``TypeError``."""
-    if not (
-        isinstance(result, WorkflowAdvance)
-        and result.status in ("waiting_user", "completed")
-        and isinstance(result.step, str)
-        and isinstance(result.pending_question, str | None)
-        and isinstance(result.instruction, Instruction)
-    ):
-        raise TypeError("run_turn returned no usable WorkflowAdvance")
+    if not isinstance(result, WorkflowAdvance):
+        raise TypeError("run_turn returned no WorkflowAdvance")
+    shapes = {"step": str, "pending_question": str | None, "instruction": Instruction}
+    wrong = [name for name, shape in shapes.items() if not isinstance(getattr(result, name), shape)]
+    if wrong or result.status not in ("waiting_user", "completed"):
+        raise TypeError("run_turn returned an unusable WorkflowAdvance")
     return result

@@ -69,7 +69,7 @@ class Session:
             "step": self.step,
             "pending_question": self.pending_question,
             "revision": self.revision,
-            "parked": self.parked_at is not None,
+            "parked": self.live and self.parked_at is not None,
             "created_at": iso(self.created_at),
             "updated_at": iso(self.updated_at),
             "expires_at": iso(self.expires_at),

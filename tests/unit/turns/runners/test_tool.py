@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
+from tests.support.kit import LIMIT, Answer, Question, tool
 
 from prowess.kernel.clock import ManualClock
 from prowess.turns.definitions import CancelToken, ToolContext, ToolSkill
 from prowess.turns.runners.tool import ToolFailure, execute, failure_instruction, input_faults, validate_input
-from tests.support.kit import LIMIT, Answer, Question, tool
 
 
 @pytest.fixture
@@ -37,7 +37,9 @@ def failure(skill: ToolSkill, context: ToolContext) -> str:
 
 
 @pytest.mark.parametrize(
-    "returned", [Answer(text="yes"), {"text": "yes"}, type("Row", (), {"text": "yes"})()], ids=["model", "map", "object"]
+    "returned",
+    [Answer(text="yes"), {"text": "yes"}, type("Row", (), {"text": "yes"})()],
+    ids=["model", "map", "object"],
 )
 def test_x2_output_is_validated_whatever_its_form(context: ToolContext, returned: Any) -> None:
     assert execute(tool("t", lambda _c, _q: returned), context, Question(text="x")) == Answer(text="yes")
@@ -45,7 +47,9 @@ def test_x2_output_is_validated_whatever_its_form(context: ToolContext, returned
 
 
 @pytest.mark.parametrize(
-    "returned", [None, {}, {"text": 7}, "yes", object(), {"txt": "yes"}], ids=["none", "empty", "7", "text", "object", "key"]
+    "returned",
+    [None, {}, {"text": 7}, "yes", object(), {"txt": "yes"}],
+    ids=["none", "empty", "7", "text", "object", "key"],
 )
 def test_x2_an_invalid_output_is_a_failure(context: ToolContext, returned: Any) -> None:
     assert failure(tool("t", lambda _c, _q: returned), context) == "invalid_output"
