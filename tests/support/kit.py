@@ -199,7 +199,11 @@ def tool(id: str, execute: Callable[[ToolContext, Question], Any] | None = None,
             f"Say: {output.text}", (output.text,), language
         ),
     }
-    return tool_skill(id, execute=execute or Recorder(), **{**defaults, **fields})
+    return tool_skill(id, execute=execute or _answer, **{**defaults, **fields})
+
+
+def _answer(_context: ToolContext, question: Question) -> Answer:
+    return Answer(text=f"answer to {question.text}")
 
 
 MEMORY_LAYERS: Mapping[str, Any] = {"memory": {"read_layers": ["L2", "L3"]}}

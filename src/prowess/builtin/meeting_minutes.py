@@ -56,7 +56,7 @@ _ZH_NOTES_TIDIED = (
 _ZH_LABELLED = r"^\s*(?:会议纪要|會議紀要|帮我写纪要|写纪要)\s*[:：\n]"
 
 _EN_GAP = r"[^.!?;]"
-_EN_MINUTES = r"(?:meeting\s+minutes|minutes\s+(?:of|for|from)\s+(?:the|our|this|today['’]s|yesterday['’]s)\s+(?:\w+\s+){0,2}?(?:meeting|call|session|stand-?up|discussion|sync)|the\s+minutes)"
+_EN_MINUTES = r"(?:meeting\s+minutes|minutes\s+(?:of|for|from)\s+(?:the|our|this|today['’]s|yesterday['’]s)\s+(?:\w+\s+){0,2}?(?:meeting|call|session|stand-?up|discussion|sync)|minutes\s+(?:from|of|out\s+of)\s+(?:these|those|my|our|the)\s+(?:meeting\s+)?notes|the\s+minutes)"
 _EN_MAKE = r"(?:write(?:\s+up)?|draft|create|make|generate|prepare|produce|format|do|type\s+up)"
 _EN_NOTES = r"(?:meeting\s+notes|notes\s+(?:from|of)\s+(?:the|our|this|today['’]s|yesterday['’]s)\s+(?:\w+\s+){0,2}?(?:meeting|call|session|stand-?up|discussion|sync)|(?:meeting\s+)?transcript)"
 _EN_MAKE_MINUTES = rf"(?:^\s*|[.!?,;:\n]\s*|\b(?:please|help\s+me|can\s+you|could\s+you|to|and)\s+(?:please\s+)?){_EN_MAKE}\s+{_EN_GAP}{{0,20}}?\b{_EN_MINUTES}\b"

@@ -62,6 +62,7 @@ def wire(
     definitions = (*builtin_skills(), *skills)
     for definition in definitions:
         check_definition(definition)
+    catalog: CatalogService[SkillDefinition] = CatalogService(definitions, installed_definition)
     database = Database(url)
     try:
         migrate(database)
@@ -71,7 +72,6 @@ def wire(
     log = EventLog(database, clock)
     chat = ChatService(log, create_missing=create_missing)
     memory = MemoryService(log, ids)
-    catalog: CatalogService[SkillDefinition] = CatalogService(definitions, installed_definition)
     engine = TurnEngine(
         log=log,
         reader=FactReader(log, chat, catalog),

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
 
 from prowess.access.gate import decide
 from prowess.access.model import Decision, Facts, GateRequest
@@ -112,20 +113,20 @@ class Dispatcher:
             return self._denied(call, call_id, decision)
         try:
             validated = validate_input(call.tool, arguments())
+            input_digest = digest(validated.model_dump(mode="json"))
         except ValidationError as error:
             return self._invalid(call, call_id, decision, tuple(input_faults(error)))
         except Exception as error:
             logger.warning("input of tool %s could not be built: %s", call.tool.tool_id, type(error).__name__)
-            return self._invalid(call, call_id, decision, ())
-        with self._log.transaction() as transaction:
-            decision = self._decide(transaction.connection, call)
-            self._audit_decision(transaction, call, call_id, decision)
-            known = self._record(transaction, call, call_id, validated) if decision.allowed else None
-        written = tuple(transaction.emitted)
+            return self._invalid(call, call_id, decision, ({"place": "arguments", "fault": "unusable"},))
+        try:
+            decision, known, written = self._admit(call, call_id, input_digest)
+        except IntegrityError:  # the same call in another worker was recorded at the same moment
+            decision, known, written = self._admit(call, call_id, input_digest)
         if not decision.allowed:
             return ToolOutcome(call_id, call.tool.tool_id, "denied", decision=decision, events=written)
         if known is not None and call.tool.effect == "write":
-            code = _recorded_code(known)
+            code = _recorded_code(known, input_digest)
             return ToolOutcome(
                 known.id, call.tool.tool_id, "recorded", decision=decision, error_code=code, events=written
             )
@@ -144,11 +145,19 @@ class Dispatcher:
                 agent=request.agent,
                 chat=request.chat,
                 message_id=request.message_id,
-                target=tool[:200],
+                target="".join(character if character.isprintable() else "?" for character in tool[:200]),
                 decision="denied",
                 reason=reason,
             )
         return ToolOutcome(call_id, tool, reason, error_code=reason, events=tuple(transaction.emitted))
+
+    def _admit(self, call: Call, call_id: str, input_digest: str) -> tuple[Decision, Execution | None, tuple[str, ...]]:
+        """The gate once more, its audit and the record of the call, in one transaction; and the call recorded before."""
+        with self._log.transaction() as transaction:
+            decision = self._decide(transaction.connection, call)
+            self._audit_decision(transaction, call, call_id, decision)
+            known = self._record(transaction, call, call_id, input_digest) if decision.allowed else None
+        return decision, known, tuple(transaction.emitted)
 
     def _decide(self, connection: Connection, call: Call) -> Decision:
         request, tool = call.request, call.tool
@@ -193,7 +202,7 @@ class Dispatcher:
             events=tuple(transaction.emitted),
         )
 
-    def _record(self, transaction: Transaction, call: Call, call_id: str, validated: BaseModel) -> Execution | None:
+    def _record(self, transaction: Transaction, call: Call, call_id: str, input_digest: str) -> Execution | None:
         """Insert the execution, or return the one that this key already has."""
         request = call.request
         key = idempotency_key(
@@ -207,7 +216,7 @@ class Dispatcher:
         )
         found = find_execution(transaction.connection, key)
         if found is not None:
-            return found[0]
+            return found
         insert_execution(
             transaction.connection,
             id=call_id,
@@ -223,7 +232,7 @@ class Dispatcher:
             skill_version=call.tool.manifest.version,
             run_id=call.run_id,
             idempotency_key=key,
-            input_digest=digest(validated.model_dump(mode="json")),
+            input_digest=input_digest,
             started_at=transaction.now_ms,
         )
         return None
@@ -302,8 +311,13 @@ class Dispatcher:
         )
 
 
-def _recorded_code(execution: Execution) -> str | None:
-    """Null where the write is known to have succeeded; a call that never finished has an unknown outcome (U7)."""
+def _recorded_code(execution: Execution, input_digest: str) -> str | None:
+    """Null where this very write is known to have succeeded (U7).
+
+    A call that never finished has an unknown outcome; one that asked for something else has done nothing for this one.
+    """
+    if execution.input_digest != input_digest:
+        return "input_differs"
     if execution.status is ExecutionStatus.RUNNING:
         return "outcome_unknown"
     return execution.error_code

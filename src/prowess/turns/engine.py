@@ -7,6 +7,7 @@ speaks or a tool runs. Whoever loses a race reads again: the same message has be
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 
 from prowess.chat.store import list_messages
-from prowess.errors import Conflict, ProwessError, VoiceError
+from prowess.errors import Conflict, InvalidInput, ProwessError, VoiceError
 from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
@@ -32,6 +33,8 @@ from prowess.turns.safety import SafetyPolicy, SafetyResponse
 from prowess.turns.selectors import parse_command
 from prowess.turns.store import TurnRecord
 from prowess.turns.words import denial_instruction, instruct
+
+logger = logging.getLogger(__name__)
 
 MAX_REPLY_TEXT = 200_000
 MAX_ATTEMPTS = 8
@@ -85,6 +88,8 @@ class TurnEngine:
         """
         if plan.record.reply_id is not None:
             return _result(plan, plan.reply or "")
+        if plan.record.kind == "safety" and plan.reply is not None:
+            reply = plan.reply  # final, whatever another loop would say
         check_text(reply, "reply", limit=MAX_REPLY_TEXT)
         try:
             plan.record = self._writer.finish(plan, Said(reply, self.voice.name))
@@ -92,7 +97,8 @@ class TurnEngine:
             reading = self._reader.read(plan.request)
             plan.replayed = True
             plan.record = reading.earlier or plan.record
-            return _result(plan, reading.earlier_reply or reply)
+            reply = reading.earlier_reply or reply
+        plan.reply = reply
         return _result(plan, reply)
 
     def fail(self, plan: TurnPlan, error: Exception) -> None:
@@ -105,10 +111,11 @@ class TurnEngine:
         if plan.reply is not None:
             return self.finish(plan, plan.reply)
         try:
-            reply = self.voice.speak(self._prompt(plan))
+            reply = check_text(self.voice.speak(self._prompt(plan)), "reply", limit=MAX_REPLY_TEXT)
         except Exception as error:
-            self.fail(plan, error)
-            raise _as_voice_error(error) from error
+            failure = _as_voice_error(error)
+            self.fail(plan, failure)
+            raise failure from error
         return self.finish(plan, reply)
 
     async def stream(self, request: TurnRequest) -> AsyncIterator[str | TurnResult]:
@@ -124,9 +131,15 @@ class TurnEngine:
                 async for piece in self.voice.stream(prompt):
                     pieces.append(piece)
                     yield piece
+                check_text("".join(pieces), "reply", limit=MAX_REPLY_TEXT)
             except Exception as error:
-                await asyncio.to_thread(self.fail, plan, error)
-                raise _as_voice_error(error) from error
+                failure = _as_voice_error(error)
+                await asyncio.to_thread(self.fail, plan, failure)
+                raise failure from error
+            except BaseException:
+                # Nobody listens any more. Here nothing may be awaited, so this one commit is not a hop to a thread.
+                self._writer.fail(plan, "reply_abandoned")
+                raise
         yield await asyncio.to_thread(self.finish, plan, "".join(pieces))
 
     def _start(self, request: TurnRequest, *, speak: bool) -> TurnPlan:
@@ -196,6 +209,9 @@ class TurnEngine:
             if entry is not None and isinstance(entry.definition, ToolSkill):
                 command = parse_command(request.text)
                 self._use_tool(plan, entry.definition, request.text if command is None else command.argument)
+            else:
+                plan.instruction = instruct("tool_failed", plan.language, name=earlier.selection.skill_id)
+                _set_run(plan, RunStatus.FAILED, "tool_missing")
         return plan
 
     def _plan(
@@ -224,8 +240,7 @@ class TurnEngine:
         outcome = self._dispatch(plan, tool, lambda: tool.build_input(ToolTurn(text, plan.language)))
         _note_call(plan, outcome)
         status, error, plan.instruction = _tool_turn(plan, tool, outcome)
-        run = plan.record.run
-        plan.record = replace(plan.record, run=None if run is None else RunView(run.id, str(status)), run_error=error)
+        _set_run(plan, status, error)
 
     def _dispatch(self, plan: TurnPlan, tool: ToolSkill, arguments: Callable[[], Mapping[str, Any]]) -> ToolOutcome:
         with plan.lock:
@@ -258,7 +273,12 @@ def _tool_turn(plan: TurnPlan, tool: ToolSkill, outcome: ToolOutcome) -> tuple[R
     """Run status, error code and instruction of a turn that a tool served."""
     language, name = plan.language, tool.manifest.display_name or tool.manifest.id
     if outcome.status == "succeeded" and outcome.output is not None:
-        return RunStatus.COMPLETED, None, tool.build_system_instruction(outcome.output, language)
+        try:
+            return RunStatus.COMPLETED, None, tool.build_system_instruction(outcome.output, language)
+        except Exception as error:
+            # The exception's own text may quote the output, so only its type is logged (R3).
+            logger.warning("instruction of tool %s raised %s", tool.tool_id, type(error).__name__)
+            return RunStatus.FAILED, "instruction_failed", failure_instruction(tool, "tool_error", language)
     if outcome.status == "denied" and outcome.decision is not None:
         instruction = denial_instruction(outcome.decision, tool.manifest.id, name, plan.agent.name, language)
         return RunStatus.DENIED, outcome.decision.reason, instruction
@@ -266,6 +286,11 @@ def _tool_turn(plan: TurnPlan, tool: ToolSkill, outcome: ToolOutcome) -> tuple[R
         return RunStatus.COMPLETED, None, instruct("already_done", language, name=name)
     code = outcome.error_code or "tool_error"
     return RunStatus.FAILED, code, failure_instruction(tool, code, language)
+
+
+def _set_run(plan: TurnPlan, status: RunStatus, error_code: str | None) -> None:
+    run = plan.record.run
+    plan.record = replace(plan.record, run=None if run is None else RunView(run.id, str(status)), run_error=error_code)
 
 
 def _note_call(plan: TurnPlan, outcome: ToolOutcome) -> None:
@@ -284,7 +309,10 @@ def _note_call(plan: TurnPlan, outcome: ToolOutcome) -> None:
 
 
 def _as_voice_error(error: Exception) -> ProwessError:
-    return error if isinstance(error, ProwessError) else VoiceError("voice_failed", cause=type(error).__name__)
+    """What the caller is told: a reply that cannot be stored is the voice's fault, not the input's."""
+    if isinstance(error, ProwessError) and not isinstance(error, InvalidInput):
+        return error
+    return VoiceError("voice_failed", cause=getattr(error, "code", type(error).__name__))
 
 
 def _result(plan: TurnPlan, reply: str) -> TurnResult:

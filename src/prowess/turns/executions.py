@@ -29,6 +29,7 @@ class Execution:
     id: str
     status: ExecutionStatus
     error_code: str | None
+    input_digest: str
 
 
 executions = Table(
@@ -75,12 +76,12 @@ def idempotency_key(
     return digest([tenant, user, agent, list(chat), tool, message_id, ordinal])
 
 
-def find_execution(connection: Connection, key: str) -> tuple[Execution, str] | None:
-    """The recorded call and the digest of its input, or none."""
+def find_execution(connection: Connection, key: str) -> Execution | None:
+    """The recorded call, or none."""
     row = _BY_KEY.first(connection, {"key": key})
     if row is None:
         return None
-    return Execution(row.id, ExecutionStatus(row.status), row.error_code), row.input_digest
+    return Execution(row.id, ExecutionStatus(row.status), row.error_code, row.input_digest)
 
 
 def insert_execution(connection: Connection, **row: Any) -> None:
