@@ -8,14 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-
-import prowess
-from prowess import Prowess
-from prowess.errors import InvalidInput
-from prowess.events.model import EVENT_TYPES
-from prowess.kernel.clock import ManualClock
-from prowess.turns.request import Selection
-from prowess.turns.safety import SafetyPolicy
 from tests.support.kit import (
     OpenApp,
     ScriptedVoice,
@@ -28,6 +20,14 @@ from tests.support.kit import (
     tool,
     turn,
 )
+
+import prowess
+from prowess import Prowess
+from prowess.errors import InvalidInput
+from prowess.events.model import EVENT_TYPES
+from prowess.kernel.clock import ManualClock
+from prowess.turns.request import Selection
+from prowess.turns.safety import SafetyPolicy
 
 WORDS = ("quartz", "zebra")
 SKILLS = (

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.support.kit import OpenApp, Recorder, ScriptedVoice, everything, interview, manual, request, rows, tool, turn
 
 from prowess import Prompt, Prowess, TurnResult
 from prowess.errors import VoiceError
-from tests.support.kit import OpenApp, Recorder, ScriptedVoice, everything, interview, manual, request, rows, tool, turn
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import Connection, Insert, Select
+from sqlalchemy import Connection, Insert, Select, Table
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.sql.dml import UpdateBase
 
@@ -23,6 +24,11 @@ class _Compiled(NamedTuple):
     """parameter names in order, where the driver takes a sequence"""
     defaults: Mapping[str, Any]
     row: Callable[[Sequence[Any]], Any]
+
+
+def upsert(connection: Connection, table: Table) -> Any:
+    """An INSERT of this connection's dialect, which knows ON CONFLICT; the other dialect is not imported."""
+    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
 
 
 class Statement:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import bindparam, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
+from prowess.db.statements import upsert
 from prowess.events.log import EventLog, Transaction, events, followers, to_event
 from prowess.events.model import Event
 
@@ -71,7 +71,7 @@ class Follower:
         return len(rows)
 
     def _register(self) -> None:
-        dialect = sqlite if self._log.database.dialect == "sqlite" else postgresql
         with self._log.transaction() as transaction:
             row = {"name": self._name, "cursor": 0, "updated_at": transaction.now_ms}
-            transaction.connection.execute(dialect.insert(followers).values(row).on_conflict_do_nothing())
+            connection = transaction.connection
+            connection.execute(upsert(connection, followers).values(row).on_conflict_do_nothing())

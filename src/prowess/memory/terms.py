@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
-
-import snowballstemmer
+from typing import Any
 
 from prowess.kernel.text import fold
 
@@ -33,7 +32,9 @@ _COMMON_CHINESE = frozenset(
 
 
 @cache
-def _stemmer() -> snowballstemmer.stemmer:
+def _stemmer() -> Any:
+    import snowballstemmer
+
     return snowballstemmer.stemmer("english")
 
 

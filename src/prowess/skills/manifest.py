@@ -39,7 +39,7 @@ class ChatScope(StrEnum):
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ParameterSpec(_Part):

@@ -26,10 +26,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.db.metadata import instant, metadata
-from prowess.db.statements import Statement
+from prowess.db.statements import Statement, upsert
 from prowess.kernel.canonical import compact_json
 from prowess.skills.manifest import SkillManifest
 
@@ -138,9 +137,9 @@ def catalog_revision(connection: Connection, tenant: str) -> int:
 
 def bump_catalog(connection: Connection, tenant: str) -> None:
     """Make every process reload the tenant's catalog at its next turn (C10)."""
-    upsert = _dialect(connection).insert(skill_catalogs).values(tenant=tenant, revision=1)
+    first = upsert(connection, skill_catalogs).values(tenant=tenant, revision=1)
     grown = {"revision": skill_catalogs.c.revision + 1}
-    connection.execute(upsert.on_conflict_do_update(index_elements=[skill_catalogs.c.tenant], set_=grown))
+    connection.execute(first.on_conflict_do_update(index_elements=[skill_catalogs.c.tenant], set_=grown))
 
 
 def stored_skills(connection: Connection, tenant: str) -> list[StoredSkill]:
@@ -219,12 +218,8 @@ def upsert_binding(connection: Connection, tenant: str, binding: Binding, at_ms:
     }
     changed = {name: values[name] for name in ("enabled", "pinned_version", "updated_at")}
     key = [skill_bindings.c[name] for name in ("tenant", "target_kind", "target_id", "skill_id")]
-    upsert = _dialect(connection).insert(skill_bindings).values(values)
-    connection.execute(upsert.on_conflict_do_update(index_elements=key, set_=changed))
-
-
-def _dialect(connection: Connection) -> Any:
-    return sqlite if connection.dialect.name == "sqlite" else postgresql
+    chosen = upsert(connection, skill_bindings).values(values)
+    connection.execute(chosen.on_conflict_do_update(index_elements=key, set_=changed))
 
 
 def _to_stored(row: Row[Any]) -> StoredSkill:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from prowess.builtin.long_term_goal_planning import triggers
-from prowess.builtin.long_term_goal_planning.graph import run_graph
 from prowess.builtin.long_term_goal_planning.state import INITIAL_STEP, initial_state, parse_state
 from prowess.skills.manifest import ChatScope, SkillKind, SkillManifest
 from prowess.turns.definitions import WorkflowAdvance, WorkflowSkill, WorkflowTurn
@@ -39,4 +38,8 @@ def skill() -> WorkflowSkill:
 
 
 def _run_turn(turn: WorkflowTurn) -> WorkflowAdvance:
+    from prowess.builtin.long_term_goal_planning.graph import (
+        run_graph,  # its patterns are compiled when they are needed
+    )
+
     return run_graph(parse_state(turn.state), turn)
