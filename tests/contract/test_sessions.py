@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -134,8 +135,6 @@ def test_w1_chinese_answers_are_kept_as_they_are(app: Prowess) -> None:
 def test_w3_the_database_holds_one_live_session_a_chat(app: Prowess, url: str) -> None:
     turn(app, "m1", "/interview")
     live = only(app)
-    from dataclasses import replace
-
     second = replace(live, id="a second one")
     with pytest.raises(IntegrityError), app._parts.database.write() as connection:
         insert_session(connection, second)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +27,7 @@ from prowess import Prowess
 from prowess.errors import InvalidInput
 from prowess.events.model import EVENT_TYPES
 from prowess.kernel.clock import ManualClock
+from prowess.runtime.app import result_to_json
 from prowess.turns.request import Selection
 from prowess.turns.safety import SafetyPolicy
 
@@ -335,8 +337,6 @@ def test_t13_events_can_be_watched_from_a_place_on(app: Prowess) -> None:
 
 
 def test_the_result_as_json_has_the_shape_of_the_contract(app: Prowess) -> None:
-    from prowess.runtime.app import result_to_json
-
     shown = result_to_json(turn(app, "m1", "/interview"))
     assert shown["message_id"] == "m1"
     assert shown["selection"] == {
@@ -358,8 +358,6 @@ def test_the_result_as_json_has_the_shape_of_the_contract(app: Prowess) -> None:
 
 
 def test_x1_definitions_that_registration_refuses_do_not_open(url: str, clock: ManualClock) -> None:
-    from dataclasses import replace
-
     good = tool("lookup")
     for wrong, code in (
         ([replace(good, max_calls_per_turn=9)], "tool_bounds"),

@@ -27,7 +27,7 @@ from prowess.turns.runs import Run, RunStatus, finish_run, record_run
 from prowess.turns.sessions.model import Session
 from prowess.turns.sessions.service import expire
 from prowess.turns.sessions.store import change_session, insert_session
-from prowess.turns.store import TurnRecord, finish_turn, insert_turn
+from prowess.turns.store import TurnRecord, find_turn, finish_turn, insert_turn
 
 
 class Said(NamedTuple):
@@ -87,8 +87,11 @@ class TurnWriter:
         return finished
 
     def fail(self, plan: TurnPlan, code: str) -> None:
-        """Record that no reply came."""
+        """Record that no reply came; nothing where one was stored meanwhile."""
         with self._log.transaction() as transaction:
+            known = find_turn(transaction.connection, plan.request)
+            if known is not None and known.reply_id is not None:
+                return
             run = plan.record.run
             if run is not None:
                 duration = milliseconds(transaction.now - plan.started_at)

@@ -312,7 +312,8 @@ def _as_voice_error(error: Exception) -> ProwessError:
     """What the caller is told: a reply that cannot be stored is the voice's fault, not the input's."""
     if isinstance(error, ProwessError) and not isinstance(error, InvalidInput):
         return error
-    return VoiceError("voice_failed", cause=getattr(error, "code", type(error).__name__))
+    cause = error.code if isinstance(error, ProwessError) else type(error).__name__
+    return VoiceError("voice_failed", cause=cause)
 
 
 def _result(plan: TurnPlan, reply: str) -> TurnResult:
