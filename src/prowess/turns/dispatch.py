@@ -152,7 +152,7 @@ class Dispatcher:
         return ToolOutcome(call_id, tool, reason, error_code=reason, events=tuple(transaction.emitted))
 
     def _admit(self, call: Call, call_id: str, input_digest: str) -> tuple[Decision, Execution | None, tuple[str, ...]]:
-        """The gate once more, its audit and the record of the call, in one transaction; and the call recorded before."""
+        """The gate once more, its audit and the record of the call, in one transaction; and an earlier record of it."""
         with self._log.transaction() as transaction:
             decision = self._decide(transaction.connection, call)
             self._audit_decision(transaction, call, call_id, decision)
