@@ -144,6 +144,20 @@ def test_c08_two_skills_of_one_name_are_refused_in_either_order_naming_both(open
     assert refusals[0] == refusals[1]
 
 
+def test_c08_without_versions_two_skills_of_one_name_are_refused_in_either_order(
+    open_app: OpenApp, write: Write
+) -> None:
+    folders = [write(root="one"), write(body="Differently.", root="two")]
+    app = open_app()
+    for tenant, (first, second) in zip(("t1", "t2"), permutations(folders), strict=True):
+        app.add_skill(first, tenant=tenant)
+        with pytest.raises(Conflict) as refused:
+            app.add_skill(second, tenant=tenant)
+        assert refused.value.code == "skill_from_elsewhere"
+        assert (refused.value.detail["other"], refused.value.detail["source"]) == (str(first), str(second))
+        assert versions_of(app, tenant) == ["0.1.0"]
+
+
 def versions_of(app: Prowess, tenant: str) -> list[str]:
     return [entry.manifest.version for entry in app.skill_versions("deploy", tenant=tenant)]
 
@@ -165,7 +179,7 @@ def test_s7_of_many_that_add_at_once_each_is_there_once(app: Prowess, write: Wri
     assert sorted(getattr(item, "state", item) for item in added) == ["added", *["present"] * 5]
     assert len(rows(url, "SELECT version FROM skill_versions")) == 1
 
-    folders = [write(body=f"number {number}", root=f"root{number}") for number in range(6)]
+    folders = [write(body=f"number {number}", root=f"root{number}", version=f"1.0.{number}") for number in range(1, 7)]
     added = at_once([lambda folder=folder: app.add_skill(folder) for folder in folders])
     assert sorted(item.ref.version for item in added) == [f"1.0.{number}" for number in range(1, 7)]
 

@@ -113,4 +113,4 @@ class Grants(RuleBasedStateMachine):
 
 
 def test_g2_g3_g4_grants_keep_to_the_model() -> None:
-    run_state_machine_as_test(Grants, settings=settings(max_examples=40, stateful_step_count=30))
+    run_state_machine_as_test(Grants, settings=settings(max_examples=100, stateful_step_count=40))

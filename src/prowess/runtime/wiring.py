@@ -9,6 +9,7 @@ from prowess.access.service import GrantService
 from prowess.adapters.voices.offline import OfflineVoice
 from prowess.builtin import builtin_skills
 from prowess.chat.service import ChatService
+from prowess.db.clock import postgres_clock
 from prowess.db.engine import Database
 from prowess.db.schema import migrate
 from prowess.events.log import EventLog
@@ -57,8 +58,6 @@ def wire(
     create_missing: bool = True,
 ) -> Parts:
     """Open and migrate the database and join everything over it. ``skills`` stand beside the built-in ones."""
-    clock = clock or SystemClock()
-    ids = ids or RandomIds(clock)
     definitions = (*builtin_skills(), *skills)
     for definition in definitions:
         check_definition(definition)
@@ -66,9 +65,12 @@ def wire(
     database = Database(url)
     try:
         migrate(database)
+        if clock is None:
+            clock = SystemClock() if database.dialect == "sqlite" else postgres_clock(database)
     except BaseException:
         database.close()
         raise
+    ids = ids or RandomIds(clock)
     log = EventLog(database, clock)
     chat = ChatService(log, create_missing=create_missing)
     memory = MemoryService(log, ids)

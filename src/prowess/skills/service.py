@@ -70,8 +70,8 @@ class SkillService(Generic[D]):
         """Take a folder into the catalog, files included.
 
         A folder that names no version gets the next free patch version. Raises ``Conflict``
-        (``skill_digest_differs``, ``skill_kind_differs``, ``skill_name_taken``), ``SkillFileError`` where a file
-        changed while it was read.
+        (``skill_digest_differs``, ``skill_kind_differs``, ``skill_name_taken``, ``skill_from_elsewhere``), and
+        ``SkillFileError`` where a file changed while it was read.
         """
         files = [StoredFile(file.path, file.executable, file.sha256, file.read()) for file in skill.files]
         for _ in range(MAX_LOST_RACES):
@@ -86,7 +86,8 @@ class SkillService(Generic[D]):
             versions = catalog.versions(skill.manifest.id)
             manifest = skill.manifest
             if skill.declared_version is None:
-                manifest = manifest.model_copy(update={"version": _free_version(manifest, skill.digest, versions)})
+                version = _free_version(manifest, skill.digest, source, versions)
+                manifest = manifest.model_copy(update={"version": version})
             ref = SkillRef(manifest.id, manifest.version)
             stored = StoredSkill(manifest, skill.body, skill.digest, source, notes)
             try:
@@ -250,10 +251,17 @@ def served_manifest(manifest: SkillManifest) -> SkillManifest:
     return manifest.model_copy(update={"kind": SkillKind.PROMPT, "triggers": triggers})
 
 
-def _free_version(manifest: SkillManifest, digest: str, versions: tuple[CatalogEntry[D], ...]) -> str:
+def _free_version(manifest: SkillManifest, digest: str, source: str, versions: tuple[CatalogEntry[D], ...]) -> str:
+    """The version of a folder that names none: the one it has, or the next patch where it is the same place, changed.
+
+    From another place it may be another skill of that name, and which one serves would depend on the order (C08).
+    """
     for entry in versions:
         if entry.digest == digest:
             return entry.manifest.version
     if not versions:
         return manifest.version
-    return Version(versions[0].manifest.version).next_patch().text
+    newest = versions[0]
+    if newest.source not in (source, BUILT_IN):
+        raise Conflict("skill_from_elsewhere", skill=manifest.id, source=source, other=newest.source)
+    return Version(newest.manifest.version).next_patch().text
