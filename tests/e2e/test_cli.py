@@ -175,7 +175,7 @@ def test_unknown_ids_and_wrong_values_are_refused(run: Run) -> None:
         "bad_layer": ("memory", "add", "--text", "x", "--layer", "L9"),
         "not_readable": ("select", "--input", "/nonexistent"),
         "version_not_found": ("skills", "pin", "memory-recall", "9.9.9"),
-        "suite_not_found": ("eval", "nope"),
+        "unknown_suite": ("eval", "nope"),
         "bench_unknown": ("bench", "nope"),
     }
     for code, args in cases.items():

@@ -97,7 +97,7 @@ def evaluate(
         print_table(("suite", "cases", "passed"), rows, empty="")
         for suite in document["suites"]:
             for failure in suite["failures"]:
-                print(f"{suite['name']}/{failure['id']}: {failure['expected']} ≠ {failure['got']}")
+                print(f"{suite['name']}/{failure['case']}: {failure['expected']} ≠ {failure['got']}")
     if not document["ok"]:
         raise typer.Exit(FAILED)
 

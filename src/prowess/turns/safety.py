@@ -22,7 +22,6 @@ _LINES = re.compile(" ?\n[ \n]*")
 _REFERENCE = re.compile(r"\{\{(\w+)\}\}")
 WINDOW, OVERLAP = 400, 120
 """characters; a pattern of the default rules spans less than the overlap"""
-_SPACES = re.compile(r"[^\S\n]+|\n\s*")
 _CUT = "\n"
 """what an exception leaves behind; no pattern reaches across a line"""
 
@@ -87,10 +86,6 @@ class SafetyPolicy:
             if any(rule.fires(window) for window in windows):
                 return SafetyResponse(rule.category, rule.id, rule.language, rule.reply)
         return None
-
-
-def _one_space(run: re.Match[str]) -> str:
-    return "\n" if run[0].startswith("\n") else " "
 
 
 def assess(text: str) -> SafetyResponse | None:
