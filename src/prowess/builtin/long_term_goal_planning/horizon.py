@@ -91,18 +91,20 @@ _ZH_DIGITS = {
     **dict.fromkeys("几幾数數", 3),
 }
 _ZH_COUNT = r"(?:\d{1,3}(?:\.\d)?|[一二两兩三四五六七八九十百几幾数數]{1,5})"
-_ZH_UNIT = r"(?:[个個](?:季度|学期|學期)|[个個]半?月|年|周|週|[个個]?(?:星期|礼拜|禮拜)|天)"
+_ZH_UNIT = r"(?:[个個](?:季度|学期|學期)|[个個]半?月|年|[周週](?![年岁歲末围圍边邊期])|[个個]?(?:星期|礼拜|禮拜)|天)"
 _ZH_DURATION = re.compile(
     rf"(?<![\d.一二两兩三四五六七八九十百第])(?!百年)"
-    rf"(?:(?P<half>[大小]?半)\s*(?P<halved>年)"
+    rf"(?:(?P<half>[大小]?(?<![上下])半)\s*(?P<halved>年)"
     rf"|(?P<count>{_ZH_COUNT})(?:\s*(?:到|至|或|-|~|–|—)\s*(?P<upto>{_ZH_COUNT}))?\s*(?:整|多|来)?\s*(?P<unit>{_ZH_UNIT})"
-    rf"(?P<more>(?<=年)半|(?<=年)[零又]?[一二两三四五六七八九十\d]{{1,2}}个月)?)"
+    rf"(?P<more>(?<=年)半(?![载載])|(?<=年)[零又]?[一二两三四五六七八九十\d]{{1,2}}个月)?)"
 )
 _ZH_UNIT_NAMES = (("季度", "quarter"), ("学期", "semester"), ("學期", "semester"), ("月", "month"), ("年", "year"))
 
 _ZH_MONTH = r"(?:十[一二]?|[一二三四五六七八九]|1[0-2]|0?[1-9])月份?"
 _ZH_YEAR = r"(?:今年|明年|后年|後年|20\d\d年)"
-_ZH_FEAST = r"(?:春节|春節|过年|過年|元旦|国庆|國慶|中秋|圣诞节?|聖誕節?|暑假|寒假|毕业|畢業|高考|考研)"
+_ZH_FEAST = (
+    r"(?:春节|春節|过年|過年|元旦|国庆|國慶|中秋|圣诞节?|聖誕節?|暑假|寒假|毕业|畢業|高考|考研|[春夏秋冬][天季])"
+)
 _ZH_POINT = rf"(?:{_ZH_MONTH}(?:[底末初中]|[上中下]旬)?|年?[底末]|年中|上半年|下半年|{_ZH_FEAST})"
 _ZH_DEADLINE = re.compile(
     rf"(?<![\d一二两三四五六七八九十])(?:"
@@ -127,7 +129,7 @@ _ZH_PAST_AFTER = (
 )
 _ZH_OWNED = (
     r"宝宝|寶寶|婴儿|嬰兒|孩子|小孩|儿子|女儿|小?猫|小?狗|幼儿|工资|薪水|房租|租金|租约|押金|社保|保修|质保|保质期|有效期"
-    r"|会员|试用期|工作经验|经验|經驗|工龄|历史|婚姻|感情|友谊|老员工|有期徒刑|徒刑|陈酿|利率|期国债"
+    r"|会员|试用期|工作经验|经验|經驗|工龄|历史|婚姻|感情|友谊|交情|老店|老友|老员工|有期徒刑|徒刑|陈酿|利率|期国债"
 )
 _ZH_WORDS_WITH_YEAR = (
     r"[级級代轻輕龄齡纪紀货貨终終味薪假糕夜报報关關限检檢费費票卡年]|生(?:草|植)|四季|一度|到头|之计|比一年|线|線"
@@ -244,7 +246,7 @@ _EN_DEADLINE = re.compile(
 )
 _EN_PLANNED = r"(?:goals?|plans?|objectives?|resolutions?|targets?|roadmap|planning)"
 _EN_PERIOD = re.compile(
-    r"(?<!\w)(?:(?:this|next)\s+(?:school\s+)?(?:year|quarter|semester)|the\s+(?:next|coming)\s+(?:year|quarter|semester)"
+    r"(?<!\w)(?:(?:this|next)\s+(?:school\s+)?(?:year|quarter|semester)|the\s+(?:next|coming)\s+(?:year|quarter|semester|decade)"
     r"|the\s+year\s+ahead|the\s+rest\s+of\s+(?:the|this)\s+year|in\s+20\d\d"
     rf"|(?:20\d\d|annual|yearly|quarterly)(?=\s+(?:\w+\s+){{0,2}}{_EN_PLANNED}\b))(?!\w)"
 )
@@ -255,7 +257,7 @@ _EN_REFUSED_BEFORE = re.compile(
 )
 _EN_THINGS = (
     r"experience|warranty|contract|lease|anniversary|rent|salary|notice|membership|subscription|degree|grader|loan|sentence"
-    r"|bond|mortgage|supply|probation|history|winner|budget\s+deficit|weather|election"
+    r"|bond|mortgage|supply|probation|reports?|results|marriage|friendship|service|schooling|history|winner|budget\s+deficit|weather|election"
 )
 _EN_REFUSED_AFTER = re.compile(
     rf"\s*(?:-?olds?\b|\s?(?:ago|old|earlier|back|later|since|prior)\b|-?(?:round|to-date)\b"
@@ -284,11 +286,9 @@ def _english_number(word: str) -> float:
     if word[0].isdigit():
         return float(word)
     parts = re.split(r"[-\s]+", word)
-    half = 0.5 if len(parts) > 1 and parts[-1] == "half" else 0.0
-    if "half" in parts and not half:
+    if parts[0] == "half" or parts == ["a", "half"]:
         return 0.5
-    if parts[:2] == ["a", "half"]:
-        return 0.5
+    half = 0.5 if parts[-1] == "half" else 0.0
     known = [_EN_NUMBERS[part] for part in parts if part in _EN_NUMBERS and part not in {"a", "an", "half"}]
     return (sum(known) if known else 1) + half
 
@@ -307,7 +307,7 @@ def _english_duration_stands(text: str, match: re.Match[str]) -> bool:
     if _EN_PAST_CLAUSE.search(clause):
         return False
     attribute = match["gap"] == "-" or (not match["plural"] and match["count"] not in {"a", "an", "one", "1"})
-    if match["count"].startswith("half a") or match["half"]:
+    if match["half"] or ("half" in match["count"] and match["gap"] != "-"):
         attribute = False
     if attribute:
         return _EN_ATTRIBUTE_OF.match(text, end) is not None
