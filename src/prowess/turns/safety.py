@@ -15,8 +15,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from prowess.kernel.text import fold
+from prowess.kernel.text import fold, has_cjk
 
+_LATIN = re.compile("[a-z]")
 _SPACES = re.compile(r"[^\S\n]+")
 _LINES = re.compile(" ?\n[ \n]*")
 _REFERENCE = re.compile(r"\{\{(\w+)\}\}")
@@ -46,6 +47,7 @@ class SafetyRule:
     id: str
     category: str
     language: str
+    """of text and reply: ``zh`` is asked only where Han characters occur, ``en`` only where Latin letters do"""
     patterns: tuple[re.Pattern[str], ...]
     exceptions: tuple[re.Pattern[str], ...]
     reply: str
@@ -81,9 +83,11 @@ class SafetyPolicy:
 
     def assess(self, text: str) -> SafetyResponse | None:
         """The response to ``text``, or none where it may go on to the skills."""
-        windows = _windows(fold(text))
+        folded = fold(text)
+        windows = _windows(folded)
+        written = {"zh": has_cjk(folded), "en": _LATIN.search(folded) is not None}
         for rule in self._rules:
-            if any(rule.fires(window) for window in windows):
+            if written.get(rule.language, True) and any(rule.fires(window) for window in windows):
                 return SafetyResponse(rule.category, rule.id, rule.language, rule.reply)
         return None
 
