@@ -9,6 +9,8 @@ STAMP="$VENV/prowess-stamp"
 
 # A foreign PYTHONPATH would put unlocked packages before locked ones.
 unset PYTHONPATH PYTHONHOME
+# Compiled modules are kept in this folder; without them every start compiles the project anew.
+unset PYTHONDONTWRITEBYTECODE
 export UV_PYTHON_DOWNLOADS=never PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 
 # uv brings its own list of certificate authorities; where the system has one, a company's own may be in it.
