@@ -137,7 +137,9 @@ def test_x1_calls_at_the_same_moment_are_counted(open_app: OpenApp) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["tool.nosuch", "", "lookup", "x" * 5_000, "tool.\x00lookup", "工具", "\ud800"], ids=ascii
+    "name",
+    ["tool.nosuch", "", "lookup", "x" * 5_000, "tool.\x00lookup", "工具", "\ud800"],
+    ids=["absent", "empty", "skill", "long", "nul", "script", "surrogate"],
 )
 def test_g8_an_unknown_tool_is_not_found_and_audited(open_app: OpenApp, name: str) -> None:
     app = open_app(*SKILLS)

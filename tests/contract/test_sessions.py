@@ -634,6 +634,19 @@ def test_t4_slash_commands_serve_and_leave_the_session_as_it_is(app: Prowess) ->
     assert turn(app, "m3", "/etc/hosts").reply == "interview question 3?"
 
 
+def test_c20_c21_a_skill_and_a_command_of_one_name_are_both_reached(open_app: OpenApp) -> None:
+    app = open_app(interview(), manual("cancel-skill"), manual("resolve"), manual("deploy", keywords=("fix", "deploy")))
+    turn(app, "m1", "/interview")
+    named = turn(app, "m2", "/skill cancel-skill")
+    assert named.selection is not None
+    assert (named.selection.skill_id, named.selection.trigger) == ("cancel-skill", "explicit")
+    assert only(app).status == "waiting_user"
+    resolved = turn(app, "m3", "/resolve fix the deploy skill")
+    assert resolved.selection is not None
+    assert resolved.selection.skill_id == "resolve"
+    assert session_of(turn(app, "m4", "/cancel-skill")).status == "cancelled"
+
+
 # --- what is shown (W12) ---------------------------------------------------------------------------------------------
 
 

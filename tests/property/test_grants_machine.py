@@ -120,4 +120,4 @@ class Grants(RuleBasedStateMachine):
 
 @pytest.mark.timeout(600)  # when it fails, hypothesis takes its time to shorten the example
 def test_g2_g3_g4_grants_keep_to_the_model() -> None:
-    run_state_machine_as_test(Grants, settings=settings(max_examples=40, stateful_step_count=50))
+    run_state_machine_as_test(Grants, settings=settings(max_examples=25, stateful_step_count=50))

@@ -295,4 +295,4 @@ class Sessions(RuleBasedStateMachine):
 
 @pytest.mark.timeout(600)  # when it fails, hypothesis takes its time to shorten the example
 def test_w3_w4_w5_w6_w7_w8_w9_sessions_keep_to_the_model() -> None:
-    run_state_machine_as_test(Sessions, settings=settings(max_examples=40, stateful_step_count=50))
+    run_state_machine_as_test(Sessions, settings=settings(max_examples=25, stateful_step_count=50))

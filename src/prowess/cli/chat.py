@@ -1,6 +1,7 @@
 """The interactive chat: streamed replies, a spinner until the first piece, slash commands completed.
 
-Where standard input is no terminal it reads lines, one turn each, and prints the replies: a script can talk to it.
+Where standard input is no terminal it reads lines, one turn each, and prints the replies, with ``--json`` a document
+each: a script can talk to it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ import asyncio
 import itertools
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prowess.cli.output import print_table, report_error, say, turn_footer
+from prowess.cli.output import dim, note, print_json, print_table, report_error, say, show, turn_footer, visible
 from prowess.errors import ProwessError
 
 if TYPE_CHECKING:
@@ -22,56 +23,104 @@ if TYPE_CHECKING:
     from prowess.runtime.app import Prowess
     from prowess.turns.request import TurnResult
 
-OWN_COMMANDS = ("exit", "memory", "new", "skills")
+OWN_COMMANDS = ("exit", "help", "memory", "new", "skills")
+"""Answered here, without a turn; a skill of such a name is reached by ``/skill name``."""
+
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Chat:
-    """One conversation on the terminal."""
+    """One conversation on the terminal, or through a pipe."""
 
-    def __init__(self, app: Prowess, *, tenant: str, user: str, agent: str, conversation: str) -> None:
+    def __init__(
+        self,
+        app: Prowess,
+        *,
+        tenant: str,
+        user: str,
+        agent: str,
+        conversation: str,
+        as_json: bool = False,
+        interactive: bool = False,
+    ) -> None:
         self._app = app
         self._tenant = tenant
         self._who = {"user": user, "agent": agent}
         self._conversation = conversation
+        self._as_json = as_json
+        self._interactive = interactive
+        self.failed = False
+        """whether any line got an error for an answer"""
 
     def commands(self) -> dict[str, str]:
-        """Every slash command that can be typed here, and what it is."""
+        """Every slash command that can be typed here, and what it does."""
         from prowess.turns.commands import command_names
 
+        steering = (name for name in command_names() if name not in OWN_COMMANDS)
         listed = {entry.manifest.id: entry.manifest.display_name or "" for entry in self._candidates()}
-        listed |= {name: say(f"chat.{name}") for name in OWN_COMMANDS}
-        return dict(sorted((dict.fromkeys(command_names(), "") | listed).items()))
+        listed |= {name: say(f"chat.command.{name}") for name in (*steering, *OWN_COMMANDS)}
+        return dict(sorted(listed.items()))
 
     def handle(self, text: str) -> bool:
         """Answer one line; false where it ends the chat."""
-        if text in ("/exit", "/quit"):
-            return False
-        if text == "/skills":
-            rows = [
-                (f"/{entry.manifest.id}", entry.manifest.kind, entry.manifest.display_name)
-                for entry in self._candidates()
-            ]
-            print_table(("command", "kind", "name"), rows, empty=say("no_skills"))
-        elif text == "/memory":
-            memories = self._app.memories(user=self._who["user"], agent=self._who["agent"], tenant=self._tenant)
-            rows = [(memory.id, memory.layer, memory.text) for memory in memories]
-            print_table(("id", "layer", "text"), rows, empty=say("no_memories"))
-        elif text == "/new":
-            self._conversation = f"chat-{uuid.uuid4().hex[:8]}"
-            print(say("chat.started", conversation=self._conversation))
-        else:
-            self._answer(text)
+        match text:
+            case "/exit" | "/quit":
+                return False
+            case "/help":
+                self._list("commands", ("command", "meaning"), [(f"/{k}", v) for k, v in self.commands().items()], "")
+            case "/skills":
+                rows = [
+                    (f"/{entry.manifest.id}", str(entry.manifest.kind), entry.manifest.display_name)
+                    for entry in self._candidates()
+                ]
+                self._list("skills", ("command", "kind", "name"), rows, say("no_skills"))
+            case "/memory":
+                user, agent = self._who["user"], self._who["agent"]
+                memories = self._app.memories(user=user, agent=agent, tenant=self._tenant)
+                found = [(memory.id, str(memory.layer), memory.text) for memory in memories]
+                self._list("memories", ("id", "layer", "text"), found, say("no_memories"))
+            case "/new":
+                self._begin_anew()
+            case _:
+                self._answer(text)
         return True
+
+    def _list(self, key: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str) -> None:
+        if self._as_json:
+            print_json({key: [dict(zip(columns, row, strict=True)) for row in rows]})
+        else:
+            print_table(columns, rows, empty=empty)
+
+    def _begin_anew(self) -> None:
+        self._conversation = f"chat-{uuid.uuid4().hex[:8]}"
+        if self._as_json:
+            print_json({"conversation": self._conversation})
+        else:
+            show(say("chat.started", conversation=self._conversation))
 
     def _answer(self, text: str) -> None:
         try:
             result = asyncio.run(self._stream(text))
         except ProwessError as error:
-            report_error(error, as_json=False)
-            return
-        if footer := turn_footer(result):
-            print(_dim(f"  {footer}"))
+            self.failed = True
+            report_error(error, as_json=self._as_json)
+        except KeyboardInterrupt:
+            if not self._interactive:
+                raise
+            show(f"\n{say('chat.stopped')}")
+        else:
+            self._close_reply(result)
+
+    def _close_reply(self, result: TurnResult) -> None:
+        if self._as_json:
+            from prowess.runtime.app import result_to_json
+
+            print_json(result_to_json(result))
+        elif footer := turn_footer(result):
+            if self._interactive:
+                print(dim(visible(f"  {footer}")))
+            else:
+                note(f"  {footer}")
 
     async def _stream(self, text: str) -> TurnResult:
         pieces = self._app.stream(
@@ -81,19 +130,20 @@ class Chat:
             text=text,
             tenant=self._tenant,
         )
-        spinner = asyncio.create_task(_spin()) if sys.stdout.isatty() else None
+        spinner = asyncio.create_task(_spin()) if self._interactive else None
         result: Any = None
         try:
             async for piece in pieces:
                 await _stop(spinner)
                 spinner = None
-                if isinstance(piece, str):
-                    print(piece, end="", flush=True)
-                else:
+                if not isinstance(piece, str):
                     result = piece
+                elif not self._as_json:
+                    print(visible(piece), end="", flush=True)
         finally:
             await _stop(spinner)
-        print()
+        if not self._as_json:
+            print(flush=True)
         return result  # type: ignore[no-any-return]
 
     def _candidates(self) -> list[Any]:
@@ -103,27 +153,31 @@ class Chat:
         return [entry for entry in found if ChatScope.SINGLE in entry.manifest.scopes]
 
 
-def talk(app: Prowess, *, tenant: str, user: str, agent: str, conversation: str) -> None:
-    """Run the chat until /exit, Ctrl-D, or the end of the input."""
-    chat = Chat(app, tenant=tenant, user=user, agent=agent, conversation=conversation)
-    lines = _prompted(chat, user) if sys.stdin.isatty() and sys.stdout.isatty() else _plain()
-    for line in lines:
+def talk(app: Prowess, *, tenant: str, user: str, agent: str, conversation: str, as_json: bool = False) -> bool:
+    """Run the chat until /exit, Ctrl-D, or the end of the input; false where a script's line could not be served."""
+    interactive = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    chat = Chat(
+        app,
+        tenant=tenant,
+        user=user,
+        agent=agent,
+        conversation=conversation,
+        as_json=as_json,
+        interactive=interactive,
+    )
+    for line in _prompted(chat, user) if interactive else sys.stdin:
         text = line.strip()
         if text and not chat.handle(text):
-            return
-
-
-def _plain() -> Iterator[str]:
-    for line in sys.stdin:
-        print(f"> {line.rstrip()}")
-        yield line
+            break
+    return interactive or not chat.failed
 
 
 def _prompted(chat: Chat, user: str) -> Iterator[str]:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import InMemoryHistory
 
-    print(_dim(say("chat.hello")))
+    print(dim(say("chat.hello")))
+    # In memory: what was said is kept in the database, under its rules, and in no file beside it.
     session: PromptSession[str] = PromptSession(
         history=InMemoryHistory(), completer=_completer(chat), complete_while_typing=True
     )
@@ -167,7 +221,3 @@ async def _stop(spinner: asyncio.Task[None] | None) -> None:
         return
     spinner.cancel()
     await asyncio.gather(spinner, return_exceptions=True)
-
-
-def _dim(text: str) -> str:
-    return f"\x1b[2m{text}\x1b[0m" if sys.stdout.isatty() else text

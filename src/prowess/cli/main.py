@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from prowess.cli import memory, permissions, records, skills, system, turns
-from prowess.cli.output import set_language
+from prowess.cli.output import INTERRUPTED, Debug, Lang, abandon_output, set_debug, set_language
 
 app = typer.Typer(
     name="prowess",
@@ -36,25 +36,31 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+Version = Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")]
+
+
 @app.callback()
-def main(
-    lang: Annotated[str | None, typer.Option("--lang", help="Language of sentences: en or zh.")] = None,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Options that go before the command."""
-    if lang not in (None, "en", "zh"):
-        raise typer.BadParameter("en or zh", param_hint="--lang")
+def main(lang: Lang = None, debug: Debug = False, version: Version = False) -> None:
+    """Options that every command takes too, and the version."""
     set_language(lang)
+    set_debug(debug)
 
 
 def run() -> None:
     """The console script: 0 done, 1 refused or failed, 2 wrong usage."""
-    for stream in (sys.stdout, sys.stderr):
+    # Bytes that are no UTF-8 come in as lone surrogates, which the text checks refuse by name and place, and go out
+    # as \udcff, which is also how JSON writes them.
+    streams = ((sys.stdin, "surrogateescape"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace"))
+    for stream, errors in streams:
         with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    app()
+            stream.reconfigure(encoding="utf-8", errors=errors)  # type: ignore[union-attr]
+    try:
+        app(prog_name="prowess")
+    except BrokenPipeError:
+        abandon_output()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from prowess.cli.output import Agent, Db, Json, Tenant, User, command, opened, print_json, print_table, say
+from prowess.cli.output import Agent, Db, Json, Tenant, User, command, opened, print_json, print_table, say, show
 
 app = typer.Typer(help="What is remembered of you.", no_args_is_help=True)
 
@@ -23,7 +23,7 @@ def list_memories(
     tenant: Tenant = "default",
     user: User = "me",
     agent: AnyAgent = None,
-    limit: Annotated[int, typer.Option("--limit", min=1)] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 100,
 ) -> None:
     """Show what is remembered, newest first."""
     with opened(db) as app:
@@ -53,7 +53,7 @@ def add(
     if as_json:
         print_json(memory.to_json())
     else:
-        print(say("remembered", id=memory.id))
+        show(say("remembered", id=memory.id))
 
 
 @app.command()
@@ -72,7 +72,7 @@ def correct(
     if as_json:
         print_json(memory.to_json())
     else:
-        print(say("corrected", id=memory.id))
+        show(say("corrected", id=memory.id))
 
 
 @app.command()
@@ -96,4 +96,4 @@ def delete(
     if as_json:
         print_json({"deleted": memory_id})
     else:
-        print(say("deleted", id=memory_id))
+        show(say("deleted", id=memory_id))

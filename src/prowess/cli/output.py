@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import os
+import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
     from prowess.runtime.app import Prowess
     from prowess.turns.request import TurnResult
 
-DONE, FAILED, USAGE = 0, 1, 2
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+DEBUG_VARIABLE = "PROWESS_DEBUG"
+LANGUAGE_VARIABLES = ("PROWESS_LANG", "LC_ALL", "LANG")
+"""The first of them that is set and not empty speaks."""
 
 Db = Annotated[
     str | None, typer.Option("--db", help="Database address; default PROWESS_DB, else a file in your data folder.")
@@ -34,6 +39,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _language: str | None = None
+_debug = False
 
 
 def set_language(language: str | None) -> None:
@@ -42,15 +48,66 @@ def set_language(language: str | None) -> None:
     _language = language
 
 
+def set_debug(wanted: bool) -> None:
+    """Take ``--debug``; false leaves it to ``PROWESS_DEBUG``."""
+    global _debug
+    _debug = wanted
+
+
+def debugging() -> bool:
+    """Whether an unexpected error shows its traceback."""
+    return _debug or os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0")
+
+
+def known_language(value: str | None) -> str | None:
+    """``value``, where it is a language that can be spoken. Raises a usage error."""
+    if value is not None and value not in LANGUAGES:
+        raise typer.BadParameter(" / ".join(LANGUAGES))
+    return value
+
+
+Lang = Annotated[str | None, typer.Option("--lang", callback=known_language, help="Language of sentences: en or zh.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an unexpected error came from.")]
+NoDb = Annotated[str | None, typer.Option("--db", help="Taken and ignored: this command uses no database.")]
+
+_COMMON: Mapping[str, tuple[Any, Any]] = {"db": (NoDb, None), "lang": (Lang, None), "debug": (Debug, False)}
+"""Options that every command takes: added to those whose function does not name them."""
+
+
 def language() -> str:
     """``en`` or ``zh``: ``--lang``, else ``PROWESS_LANG``, else the locale."""
-    wanted = _language or os.environ.get("PROWESS_LANG") or os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    wanted = _language or next((os.environ[name] for name in LANGUAGE_VARIABLES if os.environ.get(name)), "")
     return "zh" if wanted.lower().startswith("zh") else LANGUAGES[0]
 
 
 def say(key: str, **fields: Any) -> str:
     """A sentence of the command line, ``cli.<key>``."""
     return render(f"cli.{key}", language(), fields)
+
+
+# Control characters but tab and line break, and the marks that reorder what is read: text from skills, memories and
+# file names must not move the cursor, colour the screen or hide what it says.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: object) -> str:
+    """``text`` with whatever a terminal would obey written out as Python escapes."""
+    return _UNSEEN.sub(lambda found: ascii(found.group())[1:-1], str(text).replace("\r\n", "\n"))
+
+
+def show(text: object = "") -> None:
+    """One line for people, on standard output."""
+    print(visible(text))
+
+
+def note(text: object) -> None:
+    """One line for people beside the result, on standard error."""
+    print(visible(text), file=sys.stderr)
+
+
+def dim(text: str) -> str:
+    """``text`` in grey on a terminal."""
+    return f"\x1b[2m{text}\x1b[0m" if sys.stdout.isatty() else text
 
 
 def print_json(value: Any) -> None:
@@ -70,7 +127,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty:
     count = 0
     for row in rows:
         # Text, never markup: what users wrote must not style or hide anything.
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(Text("" if cell is None else visible(cell)) for cell in row))
         count += 1
     # A terminal folds at its width; a pipe or file has none, and rows stay whole.
     console = Console() if sys.stdout.isatty() else Console(width=400)
@@ -93,40 +150,93 @@ def turn_footer(result: TurnResult) -> str:
 
 
 def report_error(error: ProwessError, *, as_json: bool) -> None:
-    """The error object on standard output with ``--json``, else two lines on standard error."""
+    """The error object on standard output with ``--json``, else what, where and what to do on standard error."""
     if as_json:
         print_json(error.to_json(language()))
         return
-    print(f"{say('error')}: {error.message(language())}", file=sys.stderr)
-    print(f"  {error.remedy(language())}", file=sys.stderr)
+    message = error.message(language())
+    file = error.detail.get("file")
+    if file is not None and str(file) not in message:
+        line = error.detail.get("line")
+        message = f"{file}: {message}" if line is None else f"{file}:{line}: {message}"
+    note(say("error", message=message))
+    note(f"  {error.remedy(language())}")
 
 
 def command(function: Callable[P, T]) -> Callable[P, T]:
-    """Give a command the common ends: 0 done, 1 with an error object, quiet on Ctrl-C and a closed pipe."""
+    """Give a command the common options, and the common ends.
+
+    They are 0 done, 1 with an error object, and quiet on Ctrl-C and on a closed pipe.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in _COMMON.items()
+        if name not in signature.parameters
+    ]
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
-        as_json = bool(kwargs.get("as_json"))
+        common = {item.name: kwargs.pop(item.name, item.default) for item in added}
+        if common["lang"] is not None:
+            set_language(str(common["lang"]))
+        if common["debug"]:
+            set_debug(True)
         try:
-            return function(*args, **kwargs)
-        except ProwessError as error:
-            report_error(error, as_json=as_json)
-            raise typer.Exit(FAILED) from None
-        except BrokenPipeError:
-            # The reader has gone; nothing more can be said, and the interpreter must not try at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(FAILED) from None
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+            result = function(*args, **kwargs)
+            sys.stdout.flush()
+            return result
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except Exception as error:
-            if os.environ.get("PROWESS_DEBUG"):
-                traceback.print_exc()
-            report_error(ProwessError("internal", cause=type(error).__name__), as_json=as_json)
-            raise typer.Exit(FAILED) from None
+        except (Exception, KeyboardInterrupt) as error:
+            _end(error, as_json=bool(kwargs.get("as_json")))
 
+    guarded.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), *added]
+    )
     return guarded
+
+
+def _end(error: BaseException, *, as_json: bool) -> NoReturn:
+    match error:
+        case KeyboardInterrupt():
+            raise typer.Exit(INTERRUPTED) from None
+        case BrokenPipeError():
+            abandon_output()
+            raise typer.Exit(FAILED) from None
+        case ProwessError():
+            _fail(error, as_json=as_json)
+        case OSError():
+            _trace()
+            detail = {} if error.filename is None else {"file": os.fsdecode(error.filename)}
+            cause = error.strerror or type(error).__name__
+            _fail(ProwessError("system_refused", cause=cause, **detail), as_json=as_json)
+        case _:
+            _trace()
+            _fail(ProwessError("internal", cause=type(error).__name__), as_json=as_json)
+
+
+def _trace() -> None:
+    if debugging():
+        traceback.print_exc()
+
+
+def _fail(error: ProwessError, *, as_json: bool) -> NoReturn:
+    try:
+        report_error(error, as_json=as_json)
+        sys.stdout.flush()
+    except OSError:
+        # Standard output is closed or full: the other stream is all that is left.
+        abandon_output()
+        with suppress(OSError):
+            report_error(error, as_json=False)
+    raise typer.Exit(FAILED) from None
+
+
+def abandon_output() -> None:
+    """Standard output takes no more; what is left in it must not raise again when the interpreter ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

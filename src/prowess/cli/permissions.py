@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
-from prowess.cli.output import Db, Json, Tenant, User, command, opened, print_json, print_table, say
+from prowess.cli.output import Db, Json, Tenant, User, command, opened, print_json, print_table, say, show
 
 app = typer.Typer(help="What skills may touch.", no_args_is_help=True)
 
@@ -15,9 +16,11 @@ Code = Annotated[str, typer.Option("--code", help="Permission code, such as memo
 OneAgent = Annotated[str | None, typer.Option("--agent", help="Only for this agent; default: all of them.")]
 
 
-def grant_to_json(grant: Any) -> dict[str, Any]:
-    """A grant as the command line shows it."""
+def grant_to_json(grant: Any, now: datetime) -> dict[str, Any]:
+    """A grant as the command line shows it; one whose time is over reads ``expired``, though it was never revoked."""
     from prowess.kernel.clock import iso
+
+    over = grant.expires_at is not None and grant.expires_at <= now
 
     return {
         "id": grant.id,
@@ -28,7 +31,7 @@ def grant_to_json(grant: Any) -> dict[str, Any]:
         "scope": str(grant.scope),
         "agent": grant.agent,
         "resource": grant.resource,
-        "status": str(grant.status),
+        "status": "expired" if over and grant.status == "active" else str(grant.status),
         "granted_at": iso(grant.granted_at),
         "expires_at": iso(grant.expires_at),
         "revoked_at": iso(grant.revoked_at),
@@ -45,8 +48,9 @@ def list_permissions(
     revoked: Annotated[bool, typer.Option("--all", help="Revoked grants too.")] = False,
 ) -> None:
     """Show what skills ask for and what the user has granted."""
+    now = _now()
     with opened(db) as app:
-        grants = [grant_to_json(item) for item in app.grants(user=user, with_revoked=revoked, tenant=tenant)]
+        grants = [grant_to_json(item, now) for item in app.grants(user=user, with_revoked=revoked, tenant=tenant)]
         entries = app.skills(tenant=tenant)
     active = {(grant["skill"], grant["code"]) for grant in grants if grant["status"] == "active"}
     requests = [
@@ -66,9 +70,10 @@ def list_permissions(
     rows = [(r["skill"], r["code"], r["risk"], say("yes") if r["granted"] else say("no")) for r in requests]
     print_table(("skill", "code", "risk", "granted"), rows, empty=say("no_requests"))
     if grants:
-        print()
+        show()
         shown = [
-            (g["skill"], g["code"], g["agent"] or say("every_agent"), g["status"], g["expires_at"]) for g in grants
+            (g["skill"], g["code"], g["agent"] or say("every_agent"), say(f"grant.{g['status']}"), g["expires_at"])
+            for g in grants
         ]
         print_table(("skill", "code", "agent", "status", "expires"), shown, empty="")
 
@@ -92,9 +97,9 @@ def grant(
     with opened(db) as app:
         made = app.grant(user=user, skill=skill, code=code, agent=agent, expires_at=until, tenant=tenant)
     if as_json:
-        print_json(grant_to_json(made))
+        print_json(grant_to_json(made, _now()))
     else:
-        print(say("granted", skill=made.skill_id, code=made.code))
+        show(say("granted", skill=made.skill_id, code=made.code))
 
 
 @app.command()
@@ -114,4 +119,10 @@ def revoke(
     if as_json:
         print_json({"skill": skill, "code": code, "revoked": count})
     else:
-        print(say("revoked", skill=skill, code=code, count=count))
+        show(say("revoked", skill=skill, code=code, count=count))
+
+
+def _now() -> datetime:
+    from prowess.kernel.clock import SystemClock
+
+    return SystemClock().now()

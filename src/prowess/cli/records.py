@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from prowess.cli.output import Db, Json, Tenant, User, command, opened, print_json, print_table, say
+from prowess.cli.output import Db, Json, Tenant, User, command, opened, print_json, print_table, say, show
+from prowess.errors import InvalidInput
 
 sessions = typer.Typer(help="Workflow sessions.", no_args_is_help=True)
 runs = typer.Typer(help="Uses of skills.", no_args_is_help=True)
@@ -14,7 +15,9 @@ audit = typer.Typer(help="Who let it happen, and why.", no_args_is_help=True)
 agents = typer.Typer(help="Agents.", no_args_is_help=True)
 groups = {"sessions": sessions, "runs": runs, "audit": audit, "agents": agents}
 
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000)]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")]
+
+DECISIONS = ("allowed", "denied", "succeeded", "failed", "cancelled")
 
 
 @sessions.command("list")
@@ -52,7 +55,7 @@ def cancel(
     if as_json:
         print_json(session.to_json())
     else:
-        print(say("session_cancelled", id=session.id))
+        show(say("session_cancelled", id=session.id))
 
 
 @runs.command("list")
@@ -92,6 +95,8 @@ def list_audit(
     """Show audit events, newest first."""
     from prowess.kernel.clock import parse_instant
 
+    if decision is not None and decision not in DECISIONS:
+        raise InvalidInput("bad_choice", field="decision", known=list(DECISIONS))
     start = None if since is None else parse_instant(since, "since")
     with opened(db) as app:
         found = [
@@ -138,7 +143,7 @@ def create(
     db: Db = None,
     as_json: Json = False,
     tenant: Tenant = "default",
-    name: Annotated[str | None, typer.Option("--name")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="How it is called; default: its id.")] = None,
     persona: Annotated[str, typer.Option("--persona", help="How it speaks.")] = "",
     agent_language: Annotated[str, typer.Option("--language", help="en or zh.")] = "en",
     owner: Annotated[str | None, typer.Option("--owner", help="Its user; default: the whole tenant.")] = None,
@@ -149,4 +154,4 @@ def create(
     if as_json:
         print_json({"id": made.id, "name": made.name, "language": made.language, "owner": made.owner})
     else:
-        print(say("agent_created", id=made.id))
+        show(say("agent_created", id=made.id))

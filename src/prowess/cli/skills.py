@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +15,12 @@ from prowess.cli.output import (
     Tenant,
     command,
     language,
+    note,
     opened,
     print_json,
     print_table,
     say,
+    show,
 )
 from prowess.errors import InvalidInput
 from prowess.messages import render
@@ -50,8 +52,15 @@ def skill_to_json(entry: Any, *, status: str) -> dict[str, Any]:
         "digest": entry.digest,
         "summary": manifest.description,
         "requirements": [item.model_dump(mode="json") for item in manifest.requirements],
-        "notes": [{"code": code, "text": render(f"note.{code}", language())} for code in entry.notes],
+        "notes": notes_of(entry.notes),
+        "last_call": None,
+        "calls_30d": None,
     }
+
+
+def notes_of(codes: Sequence[str]) -> list[dict[str, str]]:
+    """What reading a skill said about it, as codes and sentences."""
+    return [{"code": code, "text": render(f"note.{code}", language())} for code in codes]
 
 
 @app.command("list")
@@ -81,13 +90,13 @@ def list_skills(
     ]
     print_table(("skill", "version", "kind", "status", "source", "name"), rows, empty=say("no_skills"))
     for item in shown:
-        for note in item["notes"]:
-            print(f"{item['id']}: {note['text']}", file=sys.stderr)
+        for remark in item["notes"]:
+            note(f"{item['id']}: {remark['text']}")
 
 
-@app.command()
+@app.command("show")
 @command
-def show(
+def show_skill(
     skill: SkillId, version: OneVersion = None, db: Db = None, as_json: Json = False, tenant: Tenant = "default"
 ) -> None:
     """Show one skill: manifest, manual, versions."""
@@ -100,15 +109,15 @@ def show(
         print_json({**skill_to_json(entry, status="active"), "versions": versions, "manifest": declared, "body": body})
         return
     manifest = entry.manifest
-    print(f"{manifest.id} {manifest.version} · {manifest.kind} · {entry.source}")
-    print(manifest.description)
-    for requirement in manifest.requirements:
-        print(f"  {say('asks_for')} {requirement.code} ({requirement.risk}, {requirement.approval})")
-    for code in entry.notes:
-        print(f"  {render(f'note.{code}', language())}")
-    print(f"  {say('versions')}: {', '.join(versions)}")
+    show(f"{manifest.id} {manifest.version} · {manifest.kind} · {entry.source}")
+    show(manifest.description)
+    for item in manifest.requirements:
+        show(f"  {say('asks_for', code=item.code, risk=item.risk, approval=item.approval)}")
+    for remark in notes_of(entry.notes):
+        show(f"  {remark['text']}")
+    show(f"  {say('versions', versions=versions)}")
     if body:
-        print(f"\n{body.strip()}")
+        show(f"\n{body.strip()}")
 
 
 @app.command()
@@ -123,7 +132,7 @@ def add(
     with opened(db) as app:
         for path in paths:
             added = app.add_skill(path, tenant=tenant)
-            notes = [render(f"note.{code}", language()) for code in added.notes]
+            notes = notes_of(added.notes)
             if as_json:
                 print_json(
                     {
@@ -131,13 +140,13 @@ def add(
                         "version": added.ref.version,
                         "digest": added.digest,
                         "state": added.state,
-                        "notes": [{"code": code, "text": text} for code, text in zip(added.notes, notes, strict=True)],
+                        "notes": notes,
                     }
                 )
                 continue
-            print(say(f"skill_{added.state}", skill=added.ref.id, version=added.ref.version))
-            for text in notes:
-                print(f"  {text}")
+            show(say(f"skill_{added.state}", skill=added.ref.id, version=added.ref.version))
+            for remark in notes:
+                show(f"  {remark['text']}")
 
 
 @app.command()
@@ -151,7 +160,7 @@ def remove(
     if as_json:
         print_json({"id": skill, "version": version, "removed": count})
     else:
-        print(say("skill_removed", skill=skill, count=count))
+        show(say("skill_removed", skill=skill, count=count))
 
 
 @app.command()
@@ -175,7 +184,7 @@ def export(
     if as_json:
         print_json({"id": path.name, "path": str(path), "form": form})
     else:
-        print(path)
+        show(path)
 
 
 def _bind(
@@ -203,7 +212,8 @@ def _bind(
         return
     state = say("status.enabled" if binding.enabled else "status.disabled")
     pinned = "" if binding.pinned_version is None else f" · {say('pinned', version=binding.pinned_version)}"
-    print(f"{binding.skill_id}: {state}{pinned} ({binding.target_kind} {binding.target_id})")
+    target = say(f"target.{binding.target_kind}", id=binding.target_id)
+    show(say("binding", skill=binding.skill_id, state=f"{state}{pinned}", target=target))
 
 
 @app.command()
@@ -270,21 +280,28 @@ def check(
     as_json: Json = False,
     level: Annotated[str, typer.Option("--level", help="syntax or all.")] = "all",
 ) -> None:
-    """Check skill folders: file, line and remedy for whatever is wrong. Needs no database."""
+    """Check skill folders: file, line and remedy of each fault."""
     from prowess.validation.syntax import check_tree
 
     if level not in LEVELS:
         raise InvalidInput("level_unavailable", field="level", level=level, known=list(LEVELS))
     for path in paths:
-        if not Path(path).exists():
+        if not _exists(path):
             raise InvalidInput("not_readable", file=path, cause=say("no_such_path"))
     if as_json:
         tally = check_tree(paths, print, language())
     else:
         tally = check_tree(paths, _print_report, language())
-        print(say("check_summary", checked=tally.checked, rejected=tally.rejected))
+        show(say("check_summary", checked=tally.checked, rejected=tally.rejected))
     if tally.rejected:
         raise typer.Exit(FAILED)
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False  # a name that no file can have
 
 
 def _print_report(line: str) -> None:
@@ -292,6 +309,7 @@ def _print_report(line: str) -> None:
 
     report = json.loads(line)
     for issue in report["issues"]:
-        print(f"{issue['file']}:{issue['line']}: {issue['severity']} {issue['code']}: {issue['message']}")
+        severity = say(f"severity.{issue['severity']}")
+        show(f"{issue['file']}:{issue['line']}: {severity} {issue['code']}{say('colon')}{issue['message']}")
         if issue["severity"] != "info":
-            print(f"    {issue['remedy']}")
+            show(f"    {issue['remedy']}")

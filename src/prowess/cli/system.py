@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,19 @@ from typing import Annotated, Any
 
 import typer
 
-from prowess.cli.output import FAILED, Db, Json, command, language, print_json, print_table, say
+from prowess.cli.output import (
+    FAILED,
+    LANGUAGE_VARIABLES,
+    Db,
+    Json,
+    command,
+    debugging,
+    language,
+    print_json,
+    print_table,
+    say,
+    show,
+)
 from prowess.errors import InvalidInput, NotFound, ProwessError
 
 
@@ -33,7 +46,7 @@ def migrate(db: Db = None, as_json: Json = False) -> None:
     if as_json:
         print_json({"revision": revision})
     else:
-        print(say("migrated", revision=revision))
+        show(say("migrated", revision=revision))
 
 
 @command
@@ -53,18 +66,40 @@ def doctor(db: Db = None, as_json: Json = False) -> None:
 def _examine(db: str | None) -> Iterator[dict[str, str]]:
     import sqlite3
 
-    python = platform.python_version()
-    yield _row("python", "ok" if sys.version_info >= (3, 11) else "missing", python, say("doctor.python"))
-    yield _row("sqlite", "ok", sqlite3.sqlite_version, "")
+    yield _row("python", "ok" if sys.version_info >= (3, 11) else "missing", platform.python_version(), "python")
+    yield _row("sqlite", "ok", sqlite3.sqlite_version)
     yield _database(db)
-    for module, state in (("langgraph", "missing"), ("psycopg", "warn"), ("prompt_toolkit", "warn")):
-        found = importlib.util.find_spec(module) is not None
-        yield _row(module, "ok" if found else state, "", "" if found else say(f"doctor.{module}"))
-    yield _row("model", "warn", say("doctor.no_model"), say("doctor.model"))
-    yield _row("isolation", "warn", say("doctor.no_isolation"), "")
-    encoding = sys.stdout.encoding or ""
-    utf8 = encoding.lower().replace("-", "") == "utf8"
-    yield _row("terminal", "ok" if utf8 else "warn", encoding, "" if utf8 else say("doctor.encoding"))
+    for package, state in (("langgraph", "missing"), ("psycopg", "warn"), ("prompt_toolkit", "warn")):
+        installed = _version(package)
+        yield _row(package, state if installed is None else "ok", installed or "", package)
+    yield _row("model", "warn", say("doctor.no_model"), "model")
+    yield _row("isolation", "warn", say("doctor.no_isolation"))
+    yield _terminal()
+    chosen = next((f"{name}={os.environ[name]}" for name in LANGUAGE_VARIABLES if os.environ.get(name)), "")
+    yield _row("locale", "ok", f"{language()} ({chosen})" if chosen else language())
+
+
+def _version(package: str) -> str | None:
+    from importlib import metadata
+
+    if importlib.util.find_spec(package) is None:
+        return None
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _terminal() -> dict[str, str]:
+    import locale
+    import shutil
+
+    # Standard output itself always writes UTF-8 here; what the terminal shows is the locale's matter.
+    encoding = locale.getencoding()
+    size = shutil.get_terminal_size()
+    shown = f"{encoding}, {size.columns}×{size.lines}" if sys.stdout.isatty() else encoding
+    utf8 = encoding.lower().replace("-", "").replace("_", "") == "utf8"
+    return _row("terminal", "ok" if utf8 else "warn", shown, "encoding")
 
 
 def _database(db: str | None) -> dict[str, str]:
@@ -72,20 +107,23 @@ def _database(db: str | None) -> dict[str, str]:
     from prowess.runtime.settings import database_url
 
     try:
-        return _row("database", "ok", describe_database(database_url(db)), "")
+        return _row("database", "ok", describe_database(database_url(db)))
     except ProwessError as error:
-        return _row("database", "missing", error.message(language()), error.remedy(language()))
+        # One that was never used is set up at the first command that needs it.
+        state = "warn" if error.code == "database_not_migrated" else "missing"
+        return _row("database", state, error.message(language())) | {"remedy": error.remedy(language())}
 
 
-def _row(check: str, state: str, detail: str, remedy: str) -> dict[str, str]:
-    return {"check": check, "state": state, "detail": detail, "remedy": remedy if state != "ok" else ""}
+def _row(check: str, state: str, detail: str, remedy: str | None = None) -> dict[str, str]:
+    advice = "" if remedy is None or state == "ok" else say(f"doctor.{remedy}")
+    return {"check": check, "state": state, "detail": detail, "remedy": advice}
 
 
 @command
 def evaluate(
     suites: Annotated[list[str] | None, typer.Argument(help="Suites; default: all.")] = None, as_json: Json = False
 ) -> None:
-    """Run the evaluation cases that ship with Prowess; no network, database or model."""
+    """Run the evaluation cases that ship with Prowess."""
     from prowess.runtime.evaluation import evaluate as run_suites
 
     report = run_suites(tuple(suites) if suites else None)
@@ -97,7 +135,8 @@ def evaluate(
         print_table(("suite", "cases", "passed"), rows, empty="")
         for suite in document["suites"]:
             for failure in suite["failures"]:
-                print(f"{suite['name']}/{failure['case']}: {failure['expected']} ≠ {failure['got']}")
+                expected, got = failure["expected"], failure["got"]
+                show(say("eval_failure", suite=suite["name"], case=failure["case"], expected=expected, got=got))
     if not document["ok"]:
         raise typer.Exit(FAILED)
 
@@ -108,20 +147,37 @@ def bench(
     args: Annotated[list[str] | None, typer.Argument(help="Its own arguments.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure against a peer in the same run; benchmarks live in the repository."""
+    """Measure against a peer in the same run."""
     folder = _benchmarks()
     names = sorted(file.stem.replace("_", "-") for file in folder.glob("*.py"))
     if name is None:
-        print_json({"benchmarks": names}) if as_json else print("\n".join(names))
+        print_json({"benchmarks": names}) if as_json else show("\n".join(names))
         return
-    if name not in names:
+    wanted = name.replace("_", "-")
+    if wanted not in names:
         raise NotFound("bench_unknown", name=name[:80], known=names)
-    result = _load(folder / f"{name.replace('-', '_')}.py").run(args or [])
+    result = _measure(folder / f"{wanted.replace('-', '_')}.py", args or [])
     if as_json:
         print_json(result)
         return
     for key, value in result.items():
-        print(f"{key}: {value}")
+        figures = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        show(f"{key}: {figures}")
+
+
+def _measure(file: Path, args: list[str]) -> dict[str, Any]:
+    module = _load(file)
+    try:
+        result: dict[str, Any] = module.run(args)
+    except ProwessError:
+        raise
+    except Exception as error:
+        if debugging():
+            raise
+        usage = " ".join((module.run.__doc__ or "").replace("``", "").split()).rstrip(".")
+        cause = f"{type(error).__name__}: {error}"[:200]
+        raise InvalidInput("bench_failed", name=file.stem, cause=cause, usage=usage) from None
+    return result
 
 
 def _benchmarks() -> Path:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prowess.cli.output import print_json, say
+from prowess.cli.output import dim, language, print_json, say, show, visible
+from prowess.errors import ProwessError
 
 if TYPE_CHECKING:
     from prowess.runtime.app import Prowess
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 USER, AGENT = "lin", "mira"
 QUESTION = "你还记得我喜欢什么吗"
+RESTARTED = "Help me plan my fitness goals for the next six months."
 SKILL, CODE = "memory-recall", "memory:read"
 
 
@@ -33,6 +35,10 @@ class Tour:
     narrate: Callable[[str, str], None]
     app: Prowess = field(init=False)
     turns: int = 0
+
+    def did(self, what: str) -> None:
+        """Something that happened beside the conversation, such as a grant."""
+        self.narrate("", what)
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -78,15 +84,10 @@ def plan_goal(tour: Tour) -> str:
 def resume_after_restart(tour: Tour) -> str:
     """The session survives the process; a message sent twice is served once."""
     with tour.open():
-        begun = tour.say("restart", "Help me plan my fitness goals for the next six months.", message_id="r1")
+        begun = tour.say("restart", RESTARTED, message_id="r1")
+    tour.did(say("tour.reopened"))
     with tour.open():
-        again = tour.app.turn(
-            user=USER,
-            agent=AGENT,
-            conversation="restart",
-            message_id="r1",
-            text="Help me plan my fitness goals for the next six months.",
-        )
+        again = tour.app.turn(user=USER, agent=AGENT, conversation="restart", message_id="r1", text=RESTARTED)
         expect("replayed", (again.replayed, again.reply), (True, begun.reply))
         answered = tour.say("restart", "Three evenings a week, no gym.")
         expect("session", answered.session and answered.session.id, begun.session and begun.session.id)
@@ -97,18 +98,23 @@ def resume_after_restart(tour: Tour) -> str:
 def recall_denied(tour: Tour) -> str:
     """Without consent nothing is read."""
     with tour.open():
-        tour.app.add_memory(USER, AGENT, "我喜欢手冲咖啡，不加糖", importance=0.8)
+        memory = tour.app.add_memory(USER, AGENT, "我喜欢手冲咖啡，不加糖", importance=0.8)
+        tour.did(say("tour.remembered", user=USER, text=memory.text))
         result = tour.say("memory", QUESTION)
         expect("layer", result.decision and result.decision.layer, "consent")
         expect("run", result.run and result.run.status, "denied")
         expect("recalled", "手冲" in result.reply, False)
-        return say("tour.recall-denied", missing="memory:read", rows=_denials(tour))
+        missing = list(result.decision.missing) if result.decision else []
+        expect("missing", missing, [CODE])
+        expect("denials", _denials(tour), 1)
+        return say("tour.recall-denied", missing=missing, rows=1)
 
 
 def recall_granted(tour: Tour) -> str:
     """With consent the memory of this user and agent is used."""
     with tour.open():
         grant = tour.app.grant(user=USER, skill=SKILL, code=CODE)
+        tour.did(say("tour.grants", user=USER, skill=SKILL, code=CODE))
         result = tour.say("memory", QUESTION)
         expect("effect", result.decision and result.decision.effect, "allow")
         expect("recalled", "手冲咖啡" in result.reply, True)
@@ -122,8 +128,10 @@ def recall_revoked(tour: Tour) -> str:
     with tour.open():
         before = _denials(tour)
         tour.app.revoke(user=USER, skill=SKILL, code=CODE)
+        tour.did(say("tour.revokes", user=USER, skill=SKILL, code=CODE))
         result = tour.say("memory", QUESTION)
         expect("effect", result.decision and result.decision.effect, "deny")
+        expect("recalled", "手冲" in result.reply, False)
         expect("denials", _denials(tour), before + 1)
         return say("tour.recall-revoked", rows=before + 1)
 
@@ -156,13 +164,17 @@ def run_tour(*, as_json: bool) -> bool:
         print_json({"ok": ok, "steps": steps, "duration_ms": duration_ms})
     else:
         done = sum(step["ok"] for step in steps)
-        print("\n" + say("tour.end", done=done, total=len(steps), seconds=f"{duration_ms / 1000:.1f}"))
+        show("\n" + say("tour.end", done=done, total=len(steps), seconds=f"{duration_ms / 1000:.1f}"))
     return ok
 
 
 def _run_step(tour: Tour, name: str, step: Callable[[Tour], str]) -> dict[str, Any]:
     try:
         return {"name": name, "ok": True, "shows": step(tour)}
+    except Unexpected as difference:
+        return {"name": name, "ok": False, "shows": str(difference)}
+    except ProwessError as error:
+        return {"name": name, "ok": False, "shows": f"{error.code}: {error.message(language())}"}
     except Exception as error:
         return {"name": name, "ok": False, "shows": f"{type(error).__name__}: {error}"}
 
@@ -176,15 +188,18 @@ def _silent(_who: str, _text: str) -> None:
 
 
 def _narrate(who: str, text: str) -> None:
-    first, *rest = text.splitlines() or [""]
+    if not who:
+        print(dim(f"      ·  {visible(text)}"))
+        return
+    first, *rest = visible(text).splitlines() or [""]
     print(f"  {who:>5}  {first}")
     for line in rest:
         print(f"         {line}")
 
 
 def _heading(name: str) -> None:
-    print(f"\n── {name}: {say(f'tour.title.{name}')}")
+    show(f"\n── {name}{say('colon')}{say(f'tour.title.{name}')}")
 
 
 def _evidence(step: dict[str, Any]) -> None:
-    print(f"  {'✓' if step['ok'] else '✗'} {step['shows']}")
+    show(f"  {'✓' if step['ok'] else '✗'} {step['shows']}")

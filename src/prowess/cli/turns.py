@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,11 +19,16 @@ from prowess.cli.output import (
     User,
     command,
     language,
+    note,
     opened,
     print_json,
+    show,
     turn_footer,
 )
 from prowess.errors import InvalidInput, ProwessError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 MAX_LINE = 1_000_000
 """Characters of one line of a JSON lines file."""
@@ -52,7 +58,8 @@ def turn(
 
     from prowess.runtime.app import result_to_json
 
-    said = sys.stdin.read() if text == "-" else text
+    # What a shell adds at the end of a line is no part of what is said.
+    said = sys.stdin.read().removesuffix("\n") if text == "-" else text
     if conversation is None and group is None:
         conversation = "main"
     with opened(db, now=now) as app:
@@ -68,10 +75,9 @@ def turn(
     if as_json:
         print_json(result_to_json(result))
         return
-    print(result.reply)
-    footer = turn_footer(result)
-    if footer:
-        print(f"  {footer}", file=sys.stderr)
+    show(result.reply)
+    if footer := turn_footer(result):
+        note(f"  {footer}")
 
 
 @command
@@ -79,7 +85,7 @@ def select(
     source: Annotated[str, typer.Option("--input", help="JSON lines of {text, scope}; - reads standard input.")],
     as_json: Json = True,
 ) -> None:
-    """Say which built-in skill would serve each line; nothing is stored."""
+    """Say which built-in skill would serve each line."""
     from dataclasses import asdict
 
     from prowess.runtime.selection import select_built_in
@@ -101,12 +107,12 @@ def select(
         raise typer.Exit(FAILED)
 
 
-def open_lines(source: str) -> TextIO:
+def open_lines(source: str) -> AbstractContextManager[IO[str]]:
     """A text file to read, or standard input for ``-``. Raises ``InvalidInput('not_readable')``."""
     if source == "-":
-        return sys.stdin
+        return nullcontext(sys.stdin)
     try:
-        return Path(source).open(encoding="utf-8", errors="replace")
+        return Path(source).open(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as error:
         raise InvalidInput("not_readable", file=source, cause=error.strerror or type(error).__name__) from None
 
@@ -130,18 +136,21 @@ def chat(
     tenant: Tenant = "default",
     user: User = "me",
     agent: Agent = "mira",
-    conversation: Annotated[str | None, typer.Option("--conversation", help="Default: main.")] = None,
+    conversation: Annotated[str, typer.Option("--conversation", help="Which conversation.")] = "main",
+    as_json: Annotated[bool, typer.Option("--json", help="Read lines, answer each with a line of JSON.")] = False,
 ) -> None:
     """Talk to an agent; /help shows what can be asked for."""
     from prowess.cli.chat import talk
 
     with opened(db) as app:
-        talk(app, tenant=tenant, user=user, agent=agent, conversation=conversation or "main")
+        ok = talk(app, tenant=tenant, user=user, agent=agent, conversation=conversation, as_json=as_json)
+    if not ok:
+        raise typer.Exit(FAILED)
 
 
 @command
 def tour(as_json: Json = False) -> None:
-    """Run the whole story on a throw-away database, without a network."""
+    """Run the whole story on a throw-away database."""
     from prowess.cli.tour import run_tour
 
     if not run_tour(as_json=as_json):
