@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.kit import OpenApp, at_once, everything, manual, recaller, request, rows, tool, turn
+from tests.support.kit import OpenApp, at_once, everything, execute, manual, recaller, request, rows, tool, turn
 
 from prowess import Prowess
 from prowess.errors import Conflict, InvalidInput, NotFound, ProwessError
@@ -444,3 +444,54 @@ def test_g2_consent_can_be_taken_back_from_a_skill_that_is_gone(open_app: OpenAp
     assert [grant.skill_id for grant in without.grants(user="u1")] == ["recaller"]
     assert without.revoke(user="u1", skill="recaller", code="memory:read") == 1
     assert without.grants(user="u1") == []
+
+
+# --- what must not take the others with it ---------------------------------------------------------------------------
+
+
+def test_t6_choices_made_at_the_same_moment_are_all_kept(two_versions: Prowess) -> None:
+    app = two_versions
+    for number in range(4):
+        at_once(
+            [
+                lambda: app.bind_skill("deploy", user="u1", enabled=False),
+                lambda: app.bind_skill("deploy", user="u1", pin="1.0.0"),
+            ]
+        )
+        kept = app.bind_skill("deploy", user="u1")
+        assert (kept.enabled, kept.pinned_version) == (False, "1.0.0")
+        assert served(app, f"m{number}") == "unknown"
+        app.bind_skill("deploy", user="u1", enabled=True, unpin=True)
+
+
+@pytest.mark.parametrize("column", ["manifest", "notes"])
+@pytest.mark.parametrize("content", ["{", "{}", "7"])
+def test_c05_a_skill_that_cannot_be_read_does_not_take_the_others_with_it(
+    app: Prowess, write: Write, url: str, caplog: pytest.LogCaptureFixture, open_app: OpenApp, column: str, content: str
+) -> None:
+    app.add_skill(write(version="1.0.0"))
+    app.add_skill(write("broken", version="1.0.0"))
+    execute(url, f"UPDATE skill_versions SET {column} = '{content}' WHERE skill_id = 'broken'")
+    again = open_app()
+    assert served(again, "m1") == "1.0.0 Deploy with care."
+    assert turn(again, "m2", "hello").reply == "plain"
+    if column == "manifest":
+        assert "skill broken@1.0.0 cannot be read" in caplog.text
+        assert turn(again, "m3", "/broken").selection is None
+
+
+def test_c08_a_built_in_that_comes_later_wins_and_nobody_is_locked_out(
+    open_app: OpenApp, write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write(version="1.0.0")
+    before = open_app()
+    before.add_skill(folder)
+    before.add_skill(write("notes", version="1.0.0"))
+    after = open_app(manual("deploy", version="3.0.0"))
+    assert served(after, "m1") == "3.0.0 Do as deploy says."
+    assert turn(after, "m2", "/notes").selection is not None
+    assert str(folder) in caplog.text
+    with pytest.raises(InvalidInput) as refused:
+        after.remove_skill("deploy")
+    assert refused.value.code == "skill_built_in"
+    assert served(open_app(), "m3") == "1.0.0 Deploy with care."

@@ -6,6 +6,7 @@ database has moved, so a change made by any process is in force at the next turn
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class HasManifest(Protocol):
         """Its declaration."""
         ...
 
+
+logger = logging.getLogger(__name__)
 
 D = TypeVar("D", bound=HasManifest)
 
@@ -109,10 +112,20 @@ class CatalogService(Generic[D]):
         known = self._snapshots.get(tenant)
         if known is not None and known[0] == revision:
             return known[1]
-        catalog = Catalog([*self._built_in, *self._installed(connection, tenant)])
+        catalog = Catalog([*self._built_in, *self._fitting(self._installed(connection, tenant))])
         with self._lock:
             self._snapshots[tenant] = (revision, catalog)
         return catalog
+
+    def _fitting(self, installed: Iterable[CatalogEntry[D]]) -> Iterator[CatalogEntry[D]]:
+        """Those whose name no built-in skill has taken since; the others are logged and wait until it is free again."""
+        for entry in installed:
+            try:
+                check_fits(entry, self._empty.versions(entry.manifest.id))
+            except Conflict as conflict:
+                logger.error("an installed skill is left out: %s", conflict.message())
+            else:
+                yield entry
 
     def _installed(self, connection: Connection, tenant: str) -> list[CatalogEntry[D]]:
         return [

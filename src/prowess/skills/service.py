@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from sqlalchemy.exc import IntegrityError
 
@@ -135,13 +135,11 @@ class SkillService(Generic[D]):
         kind, target_id = target
         with self._log.transaction() as transaction:
             skill_id = self._require(transaction, tenant, skill, pin).manifest.id
-            known = self._binding(transaction, tenant, target, skill_id)
-            binding = replace(
-                known,
-                enabled=known.enabled if enabled is None else enabled,
-                pinned_version=None if unpin else pin or known.pinned_version,
-            )
-            upsert_binding(transaction.connection, tenant, binding, transaction.now_ms)
+            changes: dict[str, Any] = {} if enabled is None else {"enabled": enabled}
+            if unpin or pin is not None:
+                changes["pinned_version"] = None if unpin else pin
+            upsert_binding(transaction.connection, tenant, target, skill_id, changes, transaction.now_ms)
+            binding = self._binding(transaction, tenant, target, skill_id)
             transaction.emit(
                 "skill.bound",
                 tenant=tenant,

@@ -7,7 +7,8 @@ step with, and a backup of the database is whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,6 +32,8 @@ from prowess.db.metadata import instant, metadata
 from prowess.db.statements import Statement, upsert
 from prowess.kernel.canonical import compact_json
 from prowess.skills.manifest import SkillManifest
+
+logger = logging.getLogger(__name__)
 
 skill_versions = Table(
     "skill_versions",
@@ -143,8 +146,17 @@ def bump_catalog(connection: Connection, tenant: str) -> None:
 
 
 def stored_skills(connection: Connection, tenant: str) -> list[StoredSkill]:
-    """Every installed version, removed ones included: running sessions may be pinned to them."""
-    return [_to_stored(row) for row in connection.execute(_VERSIONS, {"tenant": tenant})]
+    """Every installed version, removed ones included: running sessions may be pinned to them.
+
+    One that cannot be read is logged and left out; it must not take the others with it.
+    """
+    found: list[StoredSkill] = []
+    for row in connection.execute(_VERSIONS, {"tenant": tenant}):
+        try:
+            found.append(_to_stored(row))
+        except (ValueError, TypeError) as error:
+            logger.error("skill %s@%s cannot be read: %s", row.skill_id, row.version, type(error).__name__)
+    return found
 
 
 def insert_skill(
@@ -205,21 +217,21 @@ def bindings_for(connection: Connection, tenant: str, user: str, agent: str) -> 
     return [Binding(row.target_kind, row.target_id, row.skill_id, row.enabled, row.pinned_version) for row in rows]
 
 
-def upsert_binding(connection: Connection, tenant: str, binding: Binding, at_ms: int) -> None:
-    """Store a choice, replacing the earlier one of the same target and skill."""
-    values = {
-        "tenant": tenant,
-        "target_kind": binding.target_kind,
-        "target_id": binding.target_id,
-        "skill_id": binding.skill_id,
-        "enabled": binding.enabled,
-        "pinned_version": binding.pinned_version,
-        "updated_at": at_ms,
-    }
-    changed = {name: values[name] for name in ("enabled", "pinned_version", "updated_at")}
-    key = [skill_bindings.c[name] for name in ("tenant", "target_kind", "target_id", "skill_id")]
-    chosen = upsert(connection, skill_bindings).values(values)
-    connection.execute(chosen.on_conflict_do_update(index_elements=key, set_=changed))
+def upsert_binding(
+    connection: Connection,
+    tenant: str,
+    target: tuple[TargetKind, str],
+    skill_id: str,
+    changes: Mapping[str, Any],
+    at_ms: int,
+) -> None:
+    """Store a choice: ``changes`` of ``enabled`` and ``pinned_version``; what is not among them stays as it is."""
+    kind, target_id = target
+    key = {"tenant": tenant, "target_kind": kind, "target_id": target_id, "skill_id": skill_id}
+    changed = {**changes, "updated_at": at_ms}
+    chosen = upsert(connection, skill_bindings).values({**key, "enabled": True, **changed})
+    columns = [skill_bindings.c[name] for name in key]
+    connection.execute(chosen.on_conflict_do_update(index_elements=columns, set_=changed))
 
 
 def _to_stored(row: Row[Any]) -> StoredSkill:
