@@ -26,7 +26,7 @@ def log(url: str, clock: ManualClock) -> Iterator[EventLog]:
 
 
 def emit(log: EventLog, *targets: str, tenant: str = "default") -> None:
-    with log.transaction() as transaction:
+    with log.transaction("default") as transaction:
         for target in targets:
             transaction.emit("turn.started", tenant=tenant, actor=SYSTEM, target=target)
 
@@ -39,7 +39,7 @@ def targets(events: Sequence[Event]) -> list[str | None]:
 
 
 def test_r1_state_and_events_are_committed_together(log: EventLog, url: str, clock: ManualClock) -> None:
-    with log.transaction() as transaction:
+    with log.transaction("default") as transaction:
         transaction.connection.execute(text("INSERT INTO skill_catalogs VALUES ('t', 1)"))
         transaction.emit(
             "skill.selected",
@@ -84,7 +84,7 @@ def test_r1_state_and_events_are_committed_together(log: EventLog, url: str, clo
 
 
 def test_r1_neither_where_the_block_raises(log: EventLog, url: str) -> None:
-    with pytest.raises(ZeroDivisionError), log.transaction() as transaction:
+    with pytest.raises(ZeroDivisionError), log.transaction("default") as transaction:
         transaction.connection.execute(text("INSERT INTO skill_catalogs VALUES ('t', 1)"))
         transaction.emit("turn.started", tenant="t", actor=SYSTEM)
         raise ZeroDivisionError
@@ -93,7 +93,7 @@ def test_r1_neither_where_the_block_raises(log: EventLog, url: str) -> None:
 
 @pytest.mark.parametrize("fault", ["type", "data"])
 def test_r1_neither_where_an_event_cannot_be_written(log: EventLog, url: str, fault: str) -> None:
-    with pytest.raises((KeyError, TypeError, ValueError)), log.transaction() as transaction:
+    with pytest.raises((KeyError, TypeError, ValueError)), log.transaction("default") as transaction:
         transaction.connection.execute(text("INSERT INTO skill_catalogs VALUES ('t', 1)"))
         transaction.emit("turn.started", tenant="t", actor=SYSTEM)
         if fault == "type":
@@ -105,7 +105,7 @@ def test_r1_neither_where_an_event_cannot_be_written(log: EventLog, url: str, fa
 
 def test_r1_neither_where_the_log_refuses_the_event(log: EventLog, url: str) -> None:
     tenant: str = None  # type: ignore[assignment]
-    with pytest.raises(Exception, match="(?i)null"), log.transaction() as transaction:
+    with pytest.raises(Exception, match="(?i)null"), log.transaction("default") as transaction:
         transaction.connection.execute(text("INSERT INTO skill_catalogs VALUES ('t', 1)"))
         transaction.emit("turn.started", tenant=tenant, actor=SYSTEM)
     assert all(found == [] for found in everything(url).values())
@@ -134,7 +134,7 @@ def test_r1_the_log_is_read_by_tenant_from_a_place_on(log: EventLog) -> None:
 
 
 def test_r2_the_audit_view_and_the_audit_list_show_the_same_rows(log: EventLog, url: str, clock: ManualClock) -> None:
-    with log.transaction() as transaction:
+    with log.transaction("default") as transaction:
         for number, decision in enumerate(["allowed", "denied"]):
             transaction.emit(
                 "tool.decided",
@@ -146,7 +146,7 @@ def test_r2_the_audit_view_and_the_audit_list_show_the_same_rows(log: EventLog, 
             )
         transaction.emit("turn.started", tenant="default", actor=SYSTEM, user="u0")
     clock.advance(timedelta(minutes=1))
-    with log.transaction() as transaction:
+    with log.transaction("default") as transaction:
         transaction.emit("tool.finished", tenant="default", actor=SYSTEM, user="u0", decision="succeeded")
         transaction.emit("permission.granted", tenant="t2", actor=SYSTEM, user="u0", decision="allowed")
 
@@ -174,7 +174,7 @@ def test_r1_t13_a_follower_misses_nothing_while_others_write(log: EventLog, url:
 
     def write(writer: int) -> None:
         for number in range(EACH):
-            with log.transaction() as transaction:
+            with log.transaction("default") as transaction:
                 transaction.emit("turn.started", tenant=f"t{writer}", actor=SYSTEM, target=f"{writer}-{number}")
                 transaction.connection.execute(text("SELECT 1"))
                 transaction.emit("turn.completed", tenant=f"t{writer}", actor=SYSTEM, target=f"{writer}-{number}")
@@ -204,7 +204,7 @@ def test_r1_t13_a_follower_misses_nothing_while_others_write(log: EventLog, url:
 
 def test_r1_a_rolled_back_writer_leaves_no_gap_that_holds_a_follower(log: EventLog) -> None:
     emit(log, "a")
-    with pytest.raises(ZeroDivisionError), log.transaction() as transaction:
+    with pytest.raises(ZeroDivisionError), log.transaction("default") as transaction:
         transaction.emit("turn.started", tenant="default", actor=SYSTEM)
         transaction.flush(log.database.dialect)
         raise ZeroDivisionError

@@ -77,7 +77,7 @@ class GrantService:
             return self._grant(consent)  # somebody else granted the same at the same moment; theirs is there now
 
     def _grant(self, consent: _Consent) -> Grant:
-        with self._log.transaction() as transaction:
+        with self._log.transaction(consent.tenant) as transaction:
             if consent.expires_at is not None and consent.expires_at <= transaction.now:
                 raise InvalidInput("expiry_in_past", field="expires_at")
             wanted = (consent.code, consent.scope, consent.agent, consent.resource)
@@ -123,7 +123,7 @@ class GrantService:
 
         Returns how many. Raises ``NotFound('grant_not_found')`` where there is none.
         """
-        with self._log.transaction() as transaction:
+        with self._log.transaction(tenant) as transaction:
             grants = [
                 grant
                 for grant in active_grants(transaction.connection, tenant, user, skill)

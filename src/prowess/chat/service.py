@@ -96,7 +96,7 @@ class ChatService:
         if persona:
             check_text(persona, "persona", limit=MAX_PERSONA_TEXT)
         try:
-            with self._log.transaction() as transaction:
+            with self._log.transaction(tenant) as transaction:
                 made = Agent(tenant, agent, name or _display_name(agent), persona, language, owner, transaction.now)
                 insert_agent(transaction.connection, made)
                 transaction.emit("agent.created", tenant=tenant, actor=actor, agent=agent, user=owner)

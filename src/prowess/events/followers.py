@@ -58,7 +58,7 @@ class Follower:
             rows = connection.execute(_NEXT, {"after": cursor, "count": self._batch}).all()
         if not rows:
             return None
-        with self._log.transaction() as transaction:
+        with self._log.transaction(None) as transaction:
             move = {
                 "follower": self._name,
                 "expected": cursor,
@@ -71,7 +71,7 @@ class Follower:
         return len(rows)
 
     def _register(self) -> None:
-        with self._log.transaction() as transaction:
+        with self._log.transaction(None) as transaction:
             row = {"name": self._name, "cursor": 0, "updated_at": transaction.now_ms}
             connection = transaction.connection
             connection.execute(upsert(connection, followers).values(row).on_conflict_do_nothing())

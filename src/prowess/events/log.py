@@ -87,8 +87,9 @@ _AFTER = (
 class Transaction:
     """A write in progress: a connection for state, ``emit`` for events, one instant for both."""
 
-    def __init__(self, connection: Connection, now: datetime) -> None:
+    def __init__(self, connection: Connection, tenant: str | None, now: datetime) -> None:
         self.connection = connection
+        self.tenant = tenant
         self.now = now
         self.now_ms = to_ms(now)
         self._rows: list[tuple[Any, ...]] = []
@@ -156,10 +157,10 @@ class EventLog:
         self.clock = clock
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """State and events, together or not at all."""
+    def transaction(self, tenant: str | None) -> Iterator[Transaction]:
+        """State and events of one tenant, together or not at all; null: upkeep over all of them, which adds no text."""
         with self.database.write() as connection:
-            transaction = Transaction(connection, self.clock.now())
+            transaction = Transaction(connection, tenant, self.clock.now())
             yield transaction
             transaction.flush(self.database.dialect)
 

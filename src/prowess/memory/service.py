@@ -63,7 +63,7 @@ class MemoryService:
         layer = MemoryLayer(layer)
         if keep is not None and keep <= timedelta(0):
             raise InvalidInput("bad_keep", field="keep")
-        with self._log.transaction() as transaction:
+        with self._log.transaction(tenant) as transaction:
             expires = transaction.now + (SHORT_TERM if keep is None else keep) if layer is MemoryLayer.L2 else None
             memory = Memory(
                 id=self._ids.new("mem"),
@@ -100,7 +100,7 @@ class MemoryService:
         check_text(text, "text", limit=MAX_MEMORY_TEXT)
         if importance is not None:
             _check_importance(importance)
-        with self._log.transaction() as transaction:
+        with self._log.transaction(tenant) as transaction:
             old = find_memory(transaction.connection, tenant, user, memory_id)
             if old is None or (old.expires_at is not None and old.expires_at <= transaction.now):
                 raise NotFound("memory_not_found", memory=memory_id)
@@ -120,7 +120,7 @@ class MemoryService:
 
     def delete(self, *, actor: Actor, tenant: str, user: str, memory_id: str) -> None:
         """Delete for good. Raises ``NotFound('memory_not_found')``."""
-        with self._log.transaction() as transaction:
+        with self._log.transaction(tenant) as transaction:
             memory = find_memory(transaction.connection, tenant, user, memory_id)
             if memory is None:
                 raise NotFound("memory_not_found", memory=memory_id)
@@ -131,14 +131,14 @@ class MemoryService:
 
     def export(self, *, actor: Actor, tenant: str, user: str, agent: str | None = None) -> Sequence[Memory]:
         """Everything that is remembered of the user, and an audit event that it was taken out."""
-        with self._log.transaction() as transaction:
+        with self._log.transaction(tenant) as transaction:
             found = list_memories(transaction.connection, tenant, user, agent, now_ms=transaction.now_ms, limit=None)
             transaction.emit("memory.exported", tenant=tenant, actor=actor, user=user, agent=agent, count=len(found))
             return found
 
     def forget_expired(self, *, limit: int = 1000) -> int:
         """Delete short-term memories whose time has passed; returns how many. Recall never shows them meanwhile."""
-        with self._log.transaction() as transaction:
+        with self._log.transaction(None) as transaction:
             ids = expired_memories(transaction.connection, transaction.now_ms, limit)
             if ids:
                 delete_memories(transaction.connection, ids)

@@ -81,7 +81,7 @@ class SkillService(Generic[D]):
 
     def _add(self, actor: Actor, tenant: str, skill: LoadedSkill, files: list[StoredFile], source: str) -> Added:
         notes = notes_of(skill.manifest, skill.files)
-        with self._log.transaction() as transaction:
+        with self._log.transaction(tenant) as transaction:
             catalog = self._catalog.snapshot(transaction.connection, tenant)
             versions = catalog.versions(skill.manifest.id)
             manifest = skill.manifest
@@ -107,7 +107,7 @@ class SkillService(Generic[D]):
 
         Raises ``NotFound`` (``skill_not_found``, ``version_not_found``), ``InvalidInput('skill_built_in')``.
         """
-        with self._log.transaction() as transaction:
+        with self._log.transaction(tenant) as transaction:
             entry = self._require(transaction, tenant, skill, version)
             if entry.source == BUILT_IN:
                 raise InvalidInput("skill_built_in", skill=entry.manifest.id)
@@ -133,7 +133,7 @@ class SkillService(Generic[D]):
         Raises ``NotFound`` (``skill_not_found``, ``version_not_found``).
         """
         kind, target_id = target
-        with self._log.transaction() as transaction:
+        with self._log.transaction(tenant) as transaction:
             skill_id = self._require(transaction, tenant, skill, pin).manifest.id
             changes: dict[str, Any] = {} if enabled is None else {"enabled": enabled}
             if unpin or pin is not None:

@@ -57,7 +57,7 @@ class TurnWriter:
         Raises ``LostRace``, ``IntegrityError``, ``Conflict('message_id_reused')``.
         """
         record = new_record(request, outcome)
-        with self._log.transaction() as transaction:
+        with self._log.transaction(request.tenant) as transaction:
             self._open(transaction, request, reading)
             for change in outcome.changes:
                 _write_session(transaction, request, change)
@@ -75,7 +75,7 @@ class TurnWriter:
     def finish(self, plan: TurnPlan, said: Said) -> TurnRecord:
         """Store the reply. Raises ``LostRace`` where the turn is finished already."""
         request, record = plan.request, plan.record
-        with self._log.transaction() as transaction:
+        with self._log.transaction(request.tenant) as transaction:
             if record.run is not None:
                 duration = milliseconds(transaction.now - plan.started_at)
                 status = RunStatus(record.run.status)
@@ -88,7 +88,7 @@ class TurnWriter:
 
     def fail(self, plan: TurnPlan, code: str) -> None:
         """Record that no reply came; nothing where one was stored meanwhile."""
-        with self._log.transaction() as transaction:
+        with self._log.transaction(plan.request.tenant) as transaction:
             known = find_turn(transaction.connection, plan.request)
             if known is not None and known.reply_id is not None:
                 return

@@ -136,7 +136,7 @@ class Dispatcher:
     def refuse(self, request: TurnRequest, tool: str, reason: Literal["not_found", "over_limit"]) -> ToolOutcome:
         """Answer a call that cannot reach the gate: an unknown tool, or one too many; audited."""
         call_id = self._ids.new("call")
-        with self._log.transaction() as transaction:
+        with self._log.transaction(request.tenant) as transaction:
             transaction.emit(
                 "tool.refused",
                 tenant=request.tenant,
@@ -153,7 +153,7 @@ class Dispatcher:
 
     def _admit(self, call: Call, call_id: str, input_digest: str) -> tuple[Decision, Execution | None, tuple[str, ...]]:
         """The gate once more, its audit and the record of the call, in one transaction; and an earlier record of it."""
-        with self._log.transaction() as transaction:
+        with self._log.transaction(call.request.tenant) as transaction:
             decision = self._decide(transaction.connection, call)
             self._audit_decision(transaction, call, call_id, decision)
             known = self._record(transaction, call, call_id, input_digest) if decision.allowed else None
@@ -181,7 +181,7 @@ class Dispatcher:
         return decide(question, facts)
 
     def _denied(self, call: Call, call_id: str, decision: Decision) -> ToolOutcome:
-        with self._log.transaction() as transaction:
+        with self._log.transaction(call.request.tenant) as transaction:
             self._audit_decision(transaction, call, call_id, decision)
         written = tuple(transaction.emitted)
         return ToolOutcome(call_id, call.tool.tool_id, "denied", decision=decision, events=written)
@@ -189,7 +189,7 @@ class Dispatcher:
     def _invalid(
         self, call: Call, call_id: str, decision: Decision, faults: tuple[Mapping[str, str], ...]
     ) -> ToolOutcome:
-        with self._log.transaction() as transaction:
+        with self._log.transaction(call.request.tenant) as transaction:
             self._audit_decision(transaction, call, call_id, decision)
             self._emit(transaction, "tool.refused", call, call_id, "failed", reason="invalid_input")
         return ToolOutcome(
@@ -270,7 +270,7 @@ class Dispatcher:
         self, call: Call, call_id: str, status: ExecutionStatus, error_code: str | None, started: float
     ) -> tuple[str, ...]:
         duration_ms = round((time.perf_counter() - started) * 1000)
-        with self._log.transaction() as transaction:
+        with self._log.transaction(call.request.tenant) as transaction:
             finish_execution(transaction.connection, call_id, status, error_code, duration_ms)
             decision = "succeeded" if status is ExecutionStatus.SUCCEEDED else "failed"
             self._emit(

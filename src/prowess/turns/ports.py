@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from prowess.turns.definitions import Instruction
+from prowess.turns.request import PlanTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,44 @@ class Line:
 
     role: Literal["user", "agent"]
     text: str
+    author: str = ""
+    """who said it, where a group has several: a user's id or an agent's name; empty in a conversation of two"""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCard:
+    """A skill whose manual the model may load: what the system prompt says of it."""
+
+    id: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceLimits:
+    """What one reply may cost (T12). Calls of tools are counted where they are dispatched."""
+
+    requests: int = 16
+    """requests to the model, retries apart; the last one is made without tools, so that it can only answer"""
+    tokens: int = 200_000
+    """input and output tokens over all requests"""
+    seconds: float = 120.0
+    """wall time, tools included"""
+
+
+class ToolBox(Protocol):
+    """The tools of one turn, as its voice sees them: cut to what this user may call at this moment (T11)."""
+
+    def tools(self) -> tuple[PlanTool, ...]:
+        """What may be called now; asked again before every request, because a call can equip more or less."""
+        ...
+
+    def call(self, name: str, arguments: Any) -> Mapping[str, Any]:
+        """The answer for the model: ``{"status", "output"}`` or ``{"status", "error", "message"}``, plain JSON.
+
+        Blocks; safe to call from any thread. Never raises: an unknown tool, one that is not there for this user,
+        arguments that are no JSON object, a limit and a failure are answers too, and each is an event.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +70,10 @@ class Prompt:
     instruction: Instruction | None
     """null: no skill serves this turn"""
     history: tuple[Line, ...] = ()
+    skills: tuple[SkillCard, ...] = ()
+    """granted skills that can be loaded on demand; empty: the system prompt has no block of them"""
+    toolbox: ToolBox | None = None
+    limits: VoiceLimits = VoiceLimits()
 
 
 class Voice(Protocol):

@@ -58,7 +58,7 @@ class SessionService:
         Raises ``NotFound('session_not_found')``, ``Conflict('session_not_live')``, ``Conflict('session_changed')``.
         """
         self._expire(tenant, user)
-        with self._log.transaction() as transaction:
+        with self._log.transaction(tenant) as transaction:
             session = find_session(transaction.connection, tenant, user, session_id)
             if session is None:
                 raise NotFound("session_not_found", session=session_id)
@@ -93,7 +93,7 @@ class SessionService:
         with self._log.database.read() as connection:
             overdue = overdue_sessions(connection, tenant, user, to_ms(self._log.clock.now()))
         if overdue:
-            with self._log.transaction() as transaction:
+            with self._log.transaction(tenant) as transaction:
                 expire(transaction, overdue)
 
     def _cancelled_run(self, transaction: Transaction, session: Session) -> Run:
