@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         WorkflowSkill,
         WorkflowTurn,
     )
-    from prowess.turns.dispatch import ToolOutcome
+    from prowess.turns.outcome import ToolOutcome
     from prowess.turns.plan import TurnPlan
     from prowess.turns.ports import Prompt, Voice
     from prowess.turns.request import Selection, TurnRequest, TurnResult
@@ -75,7 +75,7 @@ _HOMES = {
         "WorkflowSkill",
         "WorkflowTurn",
     ),
-    "prowess.turns.dispatch": ("ToolOutcome",),
+    "prowess.turns.outcome": ("ToolOutcome",),
     "prowess.turns.plan": ("TurnPlan",),
     "prowess.turns.ports": ("Prompt", "Voice"),
     "prowess.turns.request": ("Selection", "TurnRequest", "TurnResult"),

@@ -113,6 +113,7 @@ def test_x2_the_gate_comes_before_anything_else(open_app: OpenApp, url: str) -> 
         "layer": "consent",
         "missing": ["notes:read"],
         "grants": [],
+        "rule": None,
     }
     assert [run.error_code for run in app.runs(user="u1")] == ["consent_missing"]
 

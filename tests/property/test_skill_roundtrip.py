@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prowess.errors import SkillFileError
+from prowess.kernel.yaml_nodes import compose, verbatim
 from prowess.skills.front_matter import read_front_matter
 from prowess.skills.manifest import SkillManifest
 from prowess.skills.skill_md import LoadedSkill, SkillFile, content_digest, inspect_skill_folder, read_skill_folder
 from prowess.skills.skill_md.tool_lists import split_tools
 from prowess.skills.skill_writer import dump_yaml, write_skill_folder
-from prowess.skills.yaml_nodes import compose, verbatim
 
 ODD = [
     "---",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 CODE_PATTERN = re.compile(r"[a-z][a-z0-9_]*:[a-z][a-z0-9_]*")
 
@@ -49,8 +49,21 @@ class GrantStatus(StrEnum):
     REVOKED = "revoked"
 
 
+class Mode(StrEnum):
+    """How far a turn may go without asking; a deny is a deny in each (conformance B)."""
+
+    DEFAULT = "default"
+    """what needs a yes is asked for"""
+    BYPASS = "bypass"
+    """nobody is asked, but where high impact or a guard asks; no deny is skipped"""
+    DONT_ASK = "dont_ask"
+    """nobody is there to answer: what would be asked is denied"""
+    EXPLORE = "explore"
+    """only what reads"""
+
+
 class Layer(StrEnum):
-    """The five questions of section 1, in the order they are asked, and the two that come before them."""
+    """The five questions of section 1, and what the operator put between them, in the order they are asked."""
 
     CATALOG = "catalog"
     """is there such a skill or tool at all"""
@@ -59,8 +72,24 @@ class Layer(StrEnum):
     FILTER = "filter"
     ENTITLEMENT = "entitlement"
     ACTIVATION = "activation"
+    POLICY = "policy"
+    """a rule of a policy file, or the mode"""
+    GUARD = "guard"
+    """a guard of the operator's own"""
     CONSENT = "consent"
     APPROVAL = "approval"
+
+
+class Verdict(NamedTuple):
+    """What filter, entitlement and activation say of one thing."""
+
+    allowed: bool
+    layer: Layer | None
+    """the layer that said no; null where all said yes"""
+    reason: str
+    """``granted``, ``system``, ``unrestricted``; or the reason of the refusal, as in ``Decision``"""
+    by: tuple[str, str] | None = None
+    """the entry that granted it: (``skill`` | ``group`` | ``tool``, name)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +134,33 @@ class Grant:
     revoked_at: datetime | None = None
 
 
+Effect = Literal["allow", "deny", "ask"]
+Verb = Literal["read", "write"]
+
+
+class EffectiveAction(NamedTuple):
+    """What a call really does, whatever it is wrapped in (U5). A triple, never a joined string."""
+
+    tool: str
+    verb: Verb
+    resource: str
+    """what it acts on: an address, a path, a command's exact words, or the digest of its arguments"""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingApproval:
+    """An "always allow" of one user for one effective action; revocable (U5)."""
+
+    id: str
+    tenant: str
+    user: str
+    agent: str
+    skill_id: str
+    action: EffectiveAction
+    created_at: datetime
+    revoked_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class GateRequest:
     """One question to the gate: may this skill do this, now, for this user, through this agent?"""
@@ -118,6 +174,22 @@ class GateRequest:
     """what is about to happen, such as ``tool:agent-memory.search``"""
     target: str | None = None
     resource: str | None = None
+    """what it acts on, where the tool says so (ruling 12.32)"""
+    verb: Verb = "write"
+    tentative: bool = False
+    """asked before the arguments are known: a grant for some resource may serve, and is looked at again with them"""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleVerdict:
+    """What a policy file or a guard says. ``effect`` null: nothing."""
+
+    effect: Effect | None
+    rule: str | None = None
+    """the rule's or guard's name"""
+
+
+NO_RULE = RuleVerdict(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +200,13 @@ class Facts:
     grants: tuple[Grant, ...] | None
     enabled: bool | None
     now: datetime | None
-
-
-Effect = Literal["allow", "deny", "ask"]
+    reach: Verdict | None = None
+    """what filter, entitlement and activation say of the target"""
+    policy: RuleVerdict | None = NO_RULE
+    guards: tuple[RuleVerdict, ...] | None = ()
+    standing: tuple[StandingApproval, ...] | None = ()
+    """what the user has always allowed for this very action (U5)"""
+    mode: Mode | None = Mode.DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +222,10 @@ class Decision:
     """codes that no current grant covers"""
     reason: str = "allowed"
     """a stable word: ``allowed``, ``consent_missing``, ``approval_required``, ``forbidden_risk``, ``skill_disabled``,
-    ``could_not_decide``"""
+    ``not_found``, ``not_granted``, ``not_active``, ``not_allowed_here``, ``policy_denies``, ``guard_denies``,
+    ``explore_mode``, ``nobody_to_ask``, ``could_not_decide``"""
+    rule: str | None = None
+    """the policy rule, guard or standing approval that decided, where one did"""
 
     @property
     def allowed(self) -> bool:

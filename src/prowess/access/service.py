@@ -9,6 +9,7 @@ from datetime import datetime
 from sqlalchemy.exc import IntegrityError
 
 from prowess.access.model import Grant, GrantScope, GrantStatus, PermissionRequirement, Risk
+from prowess.access.resources import check_resource
 from prowess.access.store import active_grants, insert_grant, list_grants, revoke_grant
 from prowess.errors import InvalidInput, NotFound
 from prowess.events.log import EventLog, Transaction
@@ -63,7 +64,7 @@ class GrantService:
         """
         check_id(user, "user")
         if resource is not None:
-            check_id(resource, "resource")
+            check_resource(resource)
         requirement = next((item for item in declared if item.code == code), None)
         if requirement is None:
             known = sorted(item.code for item in declared)

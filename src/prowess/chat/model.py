@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from prowess.access.filters import EVERYTHING, SkillFilter
+
 
 class ChatRef(NamedTuple):
     """A conversation or a group: a pair, never a joined string (G11). Session scopes are these pairs too (T7)."""
@@ -25,6 +27,8 @@ class Agent:
     language: str
     owner: str | None
     created_at: datetime
+    skill_filter: SkillFilter = EVERYTHING
+    """which skills it was designed with"""
 
     def usable_by(self, user: str) -> bool:
         """Whether ``user`` may talk to it and scope grants to it (G5)."""

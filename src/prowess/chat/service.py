@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from prowess.access.filters import EVERYTHING, SkillFilter
 from prowess.chat.model import Agent, ChatRef, Conversation, Message, Seat
 from prowess.chat.store import (
     find_agent,
@@ -17,7 +18,9 @@ from prowess.chat.store import (
     is_member,
     list_agents,
     list_conversations,
+    list_members,
     list_messages,
+    set_skill_filter,
 )
 from prowess.errors import Conflict, InvalidInput, NotFound
 from prowess.events.log import EventLog, Transaction
@@ -88,6 +91,7 @@ class ChatService:
         persona: str = "",
         language: str = "en",
         owner: str | None = None,
+        skill_filter: SkillFilter = EVERYTHING,
     ) -> Agent:
         """A new agent. Raises ``Conflict('agent_exists')``, ``InvalidInput``."""
         check_id(agent, "agent")
@@ -97,12 +101,32 @@ class ChatService:
             check_text(persona, "persona", limit=MAX_PERSONA_TEXT)
         try:
             with self._log.transaction(tenant) as transaction:
-                made = Agent(tenant, agent, name or _display_name(agent), persona, language, owner, transaction.now)
+                shown = name or _display_name(agent)
+                made = Agent(tenant, agent, shown, persona, language, owner, transaction.now, skill_filter)
                 insert_agent(transaction.connection, made)
                 transaction.emit("agent.created", tenant=tenant, actor=actor, agent=agent, user=owner)
                 return made
         except IntegrityError:
             raise Conflict("agent_exists", agent=agent) from None
+
+    def design_agent(self, *, actor: Actor, tenant: str, agent: str, skill_filter: SkillFilter) -> None:
+        """Change which skills an agent is designed with, from its next turn on. Raises ``NotFound``, ``InvalidInput``.
+
+        An overlay is for one call and is no design: ``bad_filter``.
+        """
+        if skill_filter.kind in ("enable", "disable") or skill_filter.base is not None:
+            raise InvalidInput("bad_filter", field="filter", known=["all", "none", "only", "except"])
+        with self._log.transaction(tenant) as transaction:
+            if not set_skill_filter(transaction.connection, tenant, agent, skill_filter):
+                raise NotFound("agent_not_found", agent=agent)
+            transaction.emit("agent.designed", tenant=tenant, actor=actor, agent=agent, **skill_filter.to_json())
+
+    def agents_of(self, tenant: str, group: str, user: str) -> list[str]:
+        """The agents of a group that ``user`` belongs to. Raises ``NotFound('chat_not_found')``."""
+        with self._log.database.read() as connection:
+            if not is_member(connection, tenant, group, "user", user):
+                raise NotFound("chat_not_found", kind="group", id=group)
+            return list_members(connection, tenant, group, "agent")
 
     def require_agent(self, tenant: str, agent: str, user: str) -> Agent:
         """An agent that ``user`` may talk to. Raises ``NotFound('agent_not_found')``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from sqlalchemy import (
@@ -19,9 +20,11 @@ from sqlalchemy import (
     update,
 )
 
+from prowess.access.filters import EVERYTHING, NOTHING, SkillFilter, stored_filter
 from prowess.chat.model import Agent, ChatRef, Conversation, Message
 from prowess.db.metadata import BigIntKey, instant, metadata
 from prowess.db.statements import Statement
+from prowess.kernel.canonical import compact_json
 from prowess.kernel.clock import from_ms, to_ms
 
 agents = Table(
@@ -33,6 +36,7 @@ agents = Table(
     Column("persona", Text, nullable=False),
     Column("language", Text, nullable=False),
     Column("owner", Text),
+    Column("skill_filter", Text),
     instant("created_at"),
 )
 
@@ -142,9 +146,30 @@ def insert_agent(connection: Connection, agent: Agent) -> None:
         "persona": agent.persona,
         "language": agent.language,
         "owner": agent.owner,
+        "skill_filter": _filter_column(agent.skill_filter),
         "created_at": to_ms(agent.created_at),
     }
     _INSERT_AGENT.run(connection, row)
+
+
+def set_skill_filter(connection: Connection, tenant: str, agent: str, skill_filter: SkillFilter) -> bool:
+    """Change what an agent is designed with; false where there is no such agent."""
+    statement = update(agents).where(agents.c.tenant == tenant, agents.c.id == agent)
+    return connection.execute(statement.values(skill_filter=_filter_column(skill_filter))).rowcount == 1
+
+
+def list_members(connection: Connection, tenant: str, group: str, kind: str) -> list[str]:
+    """The ``user`` or ``agent`` members of a group, in the order in which they joined."""
+    query = (
+        select(group_members.c.member_id)
+        .where(
+            group_members.c.tenant == tenant,
+            group_members.c.group_id == group,
+            group_members.c.member_kind == kind,
+        )
+        .order_by(group_members.c.joined_at, group_members.c.member_id)
+    )
+    return [row.member_id for row in connection.execute(query)]
 
 
 def find_conversation(connection: Connection, tenant: str, ref: ChatRef) -> Conversation | None:
@@ -237,7 +262,27 @@ def list_messages(
 
 
 def _to_agent(row: Row[Any]) -> Agent:
-    return Agent(row.tenant, row.id, row.name, row.persona, row.language, row.owner, from_ms(row.created_at))
+    return Agent(
+        tenant=row.tenant,
+        id=row.id,
+        name=row.name,
+        persona=row.persona,
+        language=row.language,
+        owner=row.owner,
+        created_at=from_ms(row.created_at),
+        skill_filter=EVERYTHING if row.skill_filter is None else _filter(row.skill_filter),
+    )
+
+
+def _filter_column(skill_filter: SkillFilter) -> str | None:
+    return None if skill_filter is EVERYTHING else compact_json(skill_filter.to_json())
+
+
+def _filter(stored: str) -> SkillFilter:
+    try:
+        return stored_filter(json.loads(stored))
+    except ValueError:
+        return NOTHING
 
 
 def _to_conversation(row: Row[Any]) -> Conversation:

@@ -124,7 +124,8 @@ class Chat:
 
     async def _stream(self, text: str) -> TurnResult:
         pieces = self._app.stream(
-            **self._who,
+            user=self._who["user"],
+            agent=self._who["agent"],
             conversation=self._conversation,
             message_id=f"chat-{uuid.uuid4().hex}",
             text=text,

@@ -73,7 +73,7 @@ def list_skills(
         entries = app.skills(tenant=tenant)
         enabled = {
             (entry.manifest.id, entry.manifest.version): entry
-            for entry in app.candidates(user=user or "", agent=agent or "", tenant=tenant)
+            for entry in app.candidates(user=user, agent=agent, tenant=tenant)
         }
     by_id = {skill_id: entry for (skill_id, _), entry in enabled.items()}
     shown = []

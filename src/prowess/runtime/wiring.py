@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
 from dataclasses import dataclass
 
+from prowess.access.model import Mode
+from prowess.access.policies import PolicySet, load_policies
+from prowess.access.resolver import SurfaceSource
+from prowess.access.roles.service import RoleResolver, RoleService
 from prowess.access.service import GrantService
+from prowess.access.standing.service import StandingService
 from prowess.adapters.voices.offline import OfflineVoice
 from prowess.builtin import builtin_skills
 from prowess.chat.service import ChatService
 from prowess.db.clock import postgres_clock
 from prowess.db.engine import Database
 from prowess.db.schema import migrate
+from prowess.errors import Conflict, InvalidInput
 from prowess.events.log import EventLog
 from prowess.kernel.clock import Clock, SystemClock
 from prowess.kernel.ids import IdSource, RandomIds
+from prowess.kernel.names import normalise_skill_name
 from prowess.memory.service import MemoryService
+from prowess.runtime.settings import Options
 from prowess.skills.catalog import CatalogService
 from prowess.skills.service import SkillService, served_manifest
 from prowess.skills.store import StoredSkill
 from prowess.turns.commit import TurnWriter
-from prowess.turns.definitions import PromptSkill, SkillDefinition, check_definition
+from prowess.turns.definitions import PromptSkill, SkillDefinition, check_definition, check_group
 from prowess.turns.dispatch import Dispatcher
 from prowess.turns.engine import TurnEngine
 from prowess.turns.executor import Executor
 from prowess.turns.facts import FactReader
-from prowess.turns.ports import Voice
+from prowess.turns.limits import TurnLimits
+from prowess.turns.meta import MetaTools
 from prowess.turns.safety import SafetyPolicy
 from prowess.turns.sessions.service import SessionService
+from prowess.turns.view import Marks
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,43 +57,55 @@ class Parts:
     skills: SkillService[SkillDefinition]
     sessions: SessionService
     engine: TurnEngine
+    reader: FactReader
+    dispatcher: Dispatcher
+    surfaces: SurfaceSource
+    policies: PolicySet
+    mode: Mode
+    roles: RoleService
+    standing: StandingService
 
 
-def wire(
-    url: str,
-    *,
-    clock: Clock | None = None,
-    ids: IdSource | None = None,
-    voice: Voice | None = None,
-    skills: Iterable[SkillDefinition] = (),
-    safety: SafetyPolicy | None = None,
-    create_missing: bool = True,
-) -> Parts:
-    """Open and migrate the database and join everything over it. ``skills`` stand beside the built-in ones."""
-    definitions = (*builtin_skills(), *skills)
+def wire(url: str, options: Options) -> Parts:
+    """Open and migrate the database and join everything over it. Raises as ``prowess.open``."""
+    definitions = (*builtin_skills(), *options.skills)
     for definition in definitions:
         check_definition(definition)
+    marks = _marks(options)
+    policies = load_policies(options.policies)
+    mode = _mode(options.mode)
+    (options.limits or TurnLimits()).check()
     catalog: CatalogService[SkillDefinition] = CatalogService(definitions, installed_definition)
     database = Database(url)
     try:
         migrate(database)
+        clock = options.clock
         if clock is None:
             clock = SystemClock() if database.dialect == "sqlite" else postgres_clock(database)
     except BaseException:
         database.close()
         raise
-    ids = ids or RandomIds(clock)
+    ids = options.ids or RandomIds(clock)
     log = EventLog(database, clock)
-    chat = ChatService(log, create_missing=create_missing)
+    chat = ChatService(log, create_missing=options.create_missing)
     memory = MemoryService(log, ids)
+    resolver = RoleResolver(log) if options.resolver == "roles" else options.resolver
+    surfaces = SurfaceSource(resolver, server=options.server, allow_all=options.allow_all)
+    reader = FactReader(log, chat, catalog, policies, marks)
+    dispatcher = Dispatcher(log, ids, memory, tuple(options.guards))
     engine = TurnEngine(
         log=log,
-        reader=FactReader(log, chat, catalog),
+        reader=reader,
         writer=TurnWriter(log, ids, chat),
         executor=Executor(ids),
-        dispatcher=Dispatcher(log, ids, memory),
-        safety=safety or SafetyPolicy(),
-        voice=voice or OfflineVoice(),
+        dispatcher=dispatcher,
+        meta=MetaTools(log, ids),
+        safety=options.safety or SafetyPolicy(),
+        voice=options.voice or OfflineVoice(),
+        surfaces=surfaces,
+        policies=policies,
+        mode=mode,
+        limits=options.limits,
     )
     return Parts(
         database=database,
@@ -95,7 +119,39 @@ def wire(
         skills=SkillService(log, catalog),
         sessions=SessionService(log, ids),
         engine=engine,
+        reader=reader,
+        dispatcher=dispatcher,
+        surfaces=surfaces,
+        policies=policies,
+        mode=mode,
+        roles=RoleService(log),
+        standing=StandingService(log, ids),
     )
+
+
+def _mode(mode: Mode | str) -> Mode:
+    try:
+        return Mode(mode)
+    except ValueError:
+        raise InvalidInput("bad_mode", field="mode", known=[str(known) for known in Mode]) from None
+
+
+def _marks(options: Options) -> Marks:
+    """What is marked as system and which groups are declared. Each mark is logged: it is an exemption (G10)."""
+    groups = tuple(options.groups)
+    for group in groups:
+        check_group(group)
+        if group.system:
+            logger.warning("tool group %s is marked as system", group.name)
+    names = [group.name for group in groups]
+    if len(set(names)) < len(names):
+        raise Conflict("tool_group_twice")
+    skills = frozenset(map(normalise_skill_name, options.system_skills))
+    tools = frozenset(options.system_tools)
+    for kind, marked in (("skill", skills), ("tool", tools)):
+        for name in sorted(marked):
+            logger.warning("%s %s is marked as system", kind, name)
+    return Marks(skills, tools, groups)
 
 
 def installed_definition(stored: StoredSkill) -> SkillDefinition:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from prowess.errors import SkillFileError
-from prowess.skills.yaml_nodes import Mapping, Node, YamlFault, compose
+from prowess.kernel.yaml_nodes import Mapping, Node, YamlFault, compose
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 """Of SKILL.md and of prowess.yaml"""

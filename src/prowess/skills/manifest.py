@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from prowess.access.model import ApprovalMode, PermissionRequirement, Risk
-from prowess.skills.names import Version, is_skill_name
+from prowess.kernel.names import is_skill_name
+from prowess.skills.names import Version
 
 MAX_DESCRIPTION_LENGTH = 1024
 MAX_COMPATIBILITY_LENGTH = 500

@@ -39,10 +39,18 @@ class Matchers:
         for index, pattern in enumerate(self._patterns):
             if pattern.search(folded):
                 return Match(1.0, f"pattern {index + 1}")
-        hits = [keyword for keyword, pattern in self._keywords if pattern.search(folded)]
+        hits = self._hits(folded)
         if not hits or len(hits) < self._min_keywords:
             return None
         return Match(min(0.99, 0.5 + 0.1 * len(hits)), "keywords " + ", ".join(hits[:5]))
+
+    def near_miss(self, folded: str) -> float | None:
+        """The score, below .5, of text that holds some of the keywords but too few; null where it holds none."""
+        hits = self._hits(folded)
+        return 0.5 * len(hits) / self._min_keywords if 0 < len(hits) < self._min_keywords else None
+
+    def _hits(self, folded: str) -> list[str]:
+        return [keyword for keyword, pattern in self._keywords if pattern.search(folded)]
 
 
 def _usable(keyword: str) -> bool:

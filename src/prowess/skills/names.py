@@ -1,4 +1,4 @@
-"""Skill names and versions (rulings 12.1, 12.21 and 12.31; Semantic Versioning 2.0.0)."""
+"""A skill at a version (Semantic Versioning 2.0.0)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import re
 from functools import total_ordering
 from typing import NamedTuple
 
-MAX_NAME_LENGTH = 64
-
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _SEMVER = re.compile(
     r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})"
     r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?"
@@ -16,19 +13,6 @@ _SEMVER = re.compile(
     re.ASCII,
 )
 MAX_VERSION_LENGTH = 64
-
-
-def is_skill_name(name: str) -> bool:
-    """Whether ``name`` is canonical: 1–64 of a–z, 0–9 and single inner hyphens."""
-    return len(name) <= MAX_NAME_LENGTH and _NAME.fullmatch(name) is not None
-
-
-def normalise_skill_name(name: str) -> str:
-    """The canonical id that a name given by a person or file maps to: lower case, ``_`` read as ``-``.
-
-    The result need not be valid; ask ``is_skill_name``.
-    """
-    return name.strip().lower().replace("_", "-")
 
 
 @total_ordering

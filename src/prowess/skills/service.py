@@ -12,10 +12,11 @@ from sqlalchemy.exc import IntegrityError
 from prowess.errors import Conflict, InvalidInput, NotFound
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Actor
+from prowess.kernel.names import is_skill_name, normalise_skill_name
 from prowess.skills.bindings import bound_entries
 from prowess.skills.catalog import BUILT_IN, Catalog, CatalogEntry, CatalogService, HasManifest, check_fits
 from prowess.skills.manifest import SkillKind, SkillManifest
-from prowess.skills.names import SkillRef, Version, is_skill_name, normalise_skill_name
+from prowess.skills.names import SkillRef, Version
 from prowess.skills.skill_md import LoadedSkill, SkillFile
 from prowess.skills.skill_writer import Form, write_skill_folder
 from prowess.skills.store import (

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prowess.errors import SkillFileError
+from prowess.kernel.yaml_nodes import CONTROL, MAX_KEY_LENGTH
 from prowess.skills.front_matter import RICH_FIELDS
 from prowess.skills.manifest import SkillManifest
 from prowess.skills.skill_md.fields import KEPT_KEY, UNVERSIONED
@@ -37,7 +38,6 @@ from prowess.skills.skill_md.folder import (
     SkillFile,
 )
 from prowess.skills.skill_md.reader import LoadedSkill, inspect_skill_folder, is_definition, read_skill_folder
-from prowess.skills.yaml_nodes import CONTROL, MAX_KEY_LENGTH
 
 Form = Literal["standard", "rich"]
 

@@ -86,6 +86,16 @@ class TurnWriter:
                 raise LostRace
         return finished
 
+    def limited(self, plan: TurnPlan, limit: str) -> None:
+        """Record that the turn reached a limit (T12)."""
+        with self._log.transaction(plan.request.tenant) as transaction:
+            emit(transaction, "turn.limited", plan.request, decision="denied", limit=limit)
+
+    def unresolved(self, request: TurnRequest, cause: str) -> None:
+        """Record that the call was aborted before anything of it was read (G9)."""
+        with self._log.transaction(request.tenant) as transaction:
+            emit(transaction, "surface.unresolved", request, decision="denied", cause=cause)
+
     def fail(self, plan: TurnPlan, code: str) -> None:
         """Record that no reply came; nothing where one was stored meanwhile."""
         with self._log.transaction(plan.request.tenant) as transaction:

@@ -16,6 +16,8 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
+from prowess.access.capabilities import META_TOOLS
+from prowess.access.surface import SKILL_GROUP_SUFFIX
 from prowess.errors import InvalidInput
 from prowess.memory.model import MemoryHit
 from prowess.skills.manifest import SkillKind, SkillManifest
@@ -170,6 +172,9 @@ class ToolSkill:
     """(validated output, language) → instruction"""
     effect: Literal["read", "write"] = "read"
     """a repeated read runs again, a repeated write returns its recorded outcome (X4)"""
+    resource: Callable[[Any], str | None] | None = None
+    """validated input → what the call acts on: an address, a path, a command (ruling 12.32). Then grants and policies
+    can be for some resources, and an "always allow" binds this one; without it, it binds the very arguments (U5)"""
 
     @cached_property
     def matchers(self) -> Matchers:
@@ -178,6 +183,36 @@ class ToolSkill:
 
 
 SkillDefinition = PromptSkill | WorkflowSkill | ToolSkill
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolGroup:
+    """Tools that are equipped together. A model manages what it is shown by ``reset_equipped_tools``."""
+
+    name: str
+    tools: tuple[str, ...]
+    """tool ids; one that the agent lacks means nothing"""
+    description: str = ""
+    activate_on_skill: str | None = None
+    """loading this skill activates the group, and granting the skill grants it (G7)"""
+    manageable: bool = True
+    """whether a model may equip it by name"""
+    system: bool = False
+    """exempt from entitlement, the group alone: not its tools (G10)"""
+    equipped: bool = False
+    """active in a new conversation"""
+
+
+def check_group(group: ToolGroup) -> None:
+    """Raises ``InvalidInput('tool_group')`` for a name that is no name or is kept for a skill's own group."""
+    wrong = None
+    if not _TOOL_ID.fullmatch(group.name) or group.name.endswith(SKILL_GROUP_SUFFIX):
+        wrong = "name"
+    elif not group.tools or not all(_TOOL_ID.fullmatch(tool) for tool in group.tools) or META_TOOLS & set(group.tools):
+        wrong = "tools"
+    if wrong is not None:
+        raise InvalidInput("tool_group", group=group.name, field=wrong, suffix=SKILL_GROUP_SUFFIX)
+
 
 _KINDS: dict[type, SkillKind] = {
     PromptSkill: SkillKind.PROMPT,
@@ -203,7 +238,7 @@ def check_definition(definition: SkillDefinition) -> None:
 
 def _check_tool(tool: ToolSkill) -> None:
     bounds = {
-        "tool_id": _TOOL_ID.fullmatch(tool.tool_id) is not None,
+        "tool_id": _TOOL_ID.fullmatch(tool.tool_id) is not None and tool.tool_id not in META_TOOLS,
         "timeout": MIN_TOOL_TIMEOUT <= tool.timeout <= MAX_TOOL_TIMEOUT,
         "max_calls_per_turn": 1 <= tool.max_calls_per_turn <= MAX_TOOL_CALLS_PER_TURN,
     }

@@ -9,25 +9,42 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from prowess.access.actions import effective_action
+from prowess.access.capabilities import NOT_ALLOWED_HERE
 from prowess.access.gate import decide
-from prowess.access.model import Decision, Facts, GateRequest
+from prowess.access.guards import Guard, ask_guards
+from prowess.access.model import (
+    Decision,
+    EffectiveAction,
+    Facts,
+    GateRequest,
+    Mode,
+    Risk,
+    RuleVerdict,
+    StandingApproval,
+    Verdict,
+)
+from prowess.access.standing.service import difference
+from prowess.access.standing.store import current_standing
 from prowess.access.store import active_grants
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Actor
 from prowess.kernel.canonical import digest
 from prowess.kernel.ids import IdSource
 from prowess.memory.service import MemoryService
+from prowess.messages import render
 from prowess.skills.bindings import is_enabled
 from prowess.skills.store import bindings_for
 from prowess.turns.definitions import CancelToken, ToolContext, ToolSkill
+from prowess.turns.equipment import find_equipped
 from prowess.turns.executions import (
     Execution,
     ExecutionStatus,
@@ -36,57 +53,42 @@ from prowess.turns.executions import (
     idempotency_key,
     insert_execution,
 )
+from prowess.turns.outcome import ToolOutcome
 from prowess.turns.request import TurnRequest
 from prowess.turns.runners.tool import ToolFailure, execute, input_faults, validate_input
+from prowess.turns.view import TurnView
+from prowess.turns.words import denial_message
 
 logger = logging.getLogger(__name__)
-
-CallStatus = Literal["succeeded", "denied", "failed", "timeout", "invalid_input", "over_limit", "not_found", "recorded"]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
-    """What one call came to. A refusal is an outcome, not an exception: the loop that called goes on."""
-
-    id: str
-    tool: str
-    status: CallStatus
-    """``recorded``: a repeated write, answered from its record (X4)"""
-    output: BaseModel | None = None
-    decision: Decision | None = None
-    error_code: str | None = None
-    detail: tuple[Mapping[str, str], ...] = ()
-    """for ``invalid_input``: ``place`` and ``fault`` of each"""
-    events: tuple[str, ...] = ()
-    """types of the events that the call wrote"""
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape that ``app.call`` hands to somebody else's loop."""
-        return {
-            "id": self.id,
-            "tool": self.tool,
-            "status": self.status,
-            "output": None if self.output is None else self.output.model_dump(mode="json"),
-            "decision": None if self.decision is None else self.decision.to_json(),
-            "error_code": self.error_code,
-            "detail": [dict(fault) for fault in self.detail],
-        }
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call on its way: who, what, the how-manieth of this tool in this turn."""
+    """One call on its way: who, what, the how-manieth of this tool in this turn, and what its turn may see."""
 
     request: TurnRequest
     tool: ToolSkill
     ordinal: int
     language: str
     run_id: str | None
+    view: TurnView
+    serving: str | None = None
+    """the skill that serves the turn: its manual is loaded for as long as the turn lasts (G7)"""
+    allowed: frozenset[str] | None = None
+    """the only tools that the serving skill may use, where it says so (C41)"""
 
     @property
     def skill(self) -> tuple[str, str]:
         """Id and version, as events name them."""
         return (self.tool.manifest.id, self.tool.manifest.version)
+
+
+class Asked(NamedTuple):
+    """What the validated input of a call comes to for the law."""
+
+    resource: str | None
+    action: EffectiveAction
+    guards: tuple[RuleVerdict, ...]
 
 
 Arguments = Callable[[], Mapping[str, Any]]
@@ -95,36 +97,39 @@ Arguments = Callable[[], Mapping[str, Any]]
 class Dispatcher:
     """Runs tool calls."""
 
-    def __init__(self, log: EventLog, ids: IdSource, memory: MemoryService) -> None:
+    def __init__(self, log: EventLog, ids: IdSource, memory: MemoryService, guards: Sequence[Guard] = ()) -> None:
         self._log = log
         self._ids = ids
         self._memory = memory
+        self._guards = tuple(guards)
 
     def call(self, call: Call, arguments: Arguments) -> ToolOutcome:
-        """Gate → input → validation → record → handler → output → audit.
+        """Gate → input → validation → guards → gate and record → handler → output → audit.
 
-        ``arguments`` is asked only when the gate has said yes. Never raises for what the caller, the gate or the
-        handler did.
+        ``arguments`` is asked only when the gate has not said no. Never raises for what the caller, the gate, a guard
+        or the handler did.
         """
         call_id = self._ids.new("call")
         with self._log.database.read() as connection:
-            decision = self._decide(connection, call)
-        if not decision.allowed:
+            decision = self._decide(connection, call, None)
+        if decision.effect == "deny":
             return self._denied(call, call_id, decision)
         try:
             validated = validate_input(call.tool, arguments())
-            input_digest = digest(validated.model_dump(mode="json"))
+            plain = validated.model_dump(mode="json")
+            input_digest = digest(plain)
+            asked = self._asked(call, validated, plain)
         except ValidationError as error:
             return self._invalid(call, call_id, decision, tuple(input_faults(error)))
         except Exception as error:
             logger.warning("input of tool %s could not be built: %s", call.tool.tool_id, type(error).__name__)
             return self._invalid(call, call_id, decision, ({"place": "arguments", "fault": "unusable"},))
         try:
-            decision, known, written = self._admit(call, call_id, input_digest)
+            decision, known, written = self._admit(call, call_id, input_digest, asked)
         except IntegrityError:  # the same call in another worker was recorded at the same moment
-            decision, known, written = self._admit(call, call_id, input_digest)
+            decision, known, written = self._admit(call, call_id, input_digest, asked)
         if not decision.allowed:
-            return ToolOutcome(call_id, call.tool.tool_id, "denied", decision=decision, events=written)
+            return self._refused(call, call_id, decision, written, asked.action)
         if known is not None and call.tool.effect == "write":
             code = _recorded_code(known, input_digest)
             return ToolOutcome(
@@ -133,9 +138,25 @@ class Dispatcher:
         outcome = self._execute(call, call_id if known is None else known.id, validated, decision)
         return replace(outcome, events=written + outcome.events)
 
-    def refuse(self, request: TurnRequest, tool: str, reason: Literal["not_found", "over_limit"]) -> ToolOutcome:
-        """Answer a call that cannot reach the gate: an unknown tool, or one too many; audited."""
+    def question(self, connection: Connection, call: Call, asked: Asked | None = None) -> tuple[GateRequest, Facts]:
+        """The question and the facts of a call as they are now; for explaining, without calling (G14)."""
+        return self._question(call, asked), self._facts(connection, call, asked)
+
+    def refuse(
+        self,
+        request: TurnRequest,
+        tool: str,
+        reason: Literal["not_found", "over_limit"],
+        language: str = "en",
+        **noted: Any,
+    ) -> ToolOutcome:
+        """Answer a call that cannot reach the gate: a tool that is not there for this call, or one too many; audited.
+
+        ``noted`` is for the auditor alone. A tool that does not exist and one that is not granted are refused by the
+        same words (G8).
+        """
         call_id = self._ids.new("call")
+        shown = "".join(character if character.isprintable() else "?" for character in tool[:200])
         with self._log.transaction(request.tenant) as transaction:
             transaction.emit(
                 "tool.refused",
@@ -145,46 +166,108 @@ class Dispatcher:
                 agent=request.agent,
                 chat=request.chat,
                 message_id=request.message_id,
-                target="".join(character if character.isprintable() else "?" for character in tool[:200]),
+                target=shown,
                 decision="denied",
                 reason=reason,
+                **noted,
             )
-        return ToolOutcome(call_id, tool, reason, error_code=reason, events=tuple(transaction.emitted))
+        message = render(f"tool.{reason}", language, {"tool": shown, **noted})
+        return ToolOutcome(call_id, tool, reason, error_code=reason, message=message, events=tuple(transaction.emitted))
 
-    def _admit(self, call: Call, call_id: str, input_digest: str) -> tuple[Decision, Execution | None, tuple[str, ...]]:
+    def _asked(self, call: Call, validated: BaseModel, plain: Mapping[str, Any]) -> Asked:
+        """Resource, effective action, and what the guards say: asked outside any transaction. May raise."""
+        tool = call.tool
+        resource = None if tool.resource is None else tool.resource(validated)
+        if tool.resource is not None and not isinstance(resource, str):
+            raise TypeError("a tool that has resources names one for every call")
+        action = effective_action(tool.tool_id, tool.effect, resource, plain)
+        if not self._guards:
+            return Asked(resource, action, ())
+        attempt = call.view.attempt(tool.manifest.id, tool.tool_id, tool.effect, resource)
+        return Asked(resource, action, ask_guards(self._guards, attempt))
+
+    def _admit(
+        self, call: Call, call_id: str, input_digest: str, asked: Asked
+    ) -> tuple[Decision, Execution | None, tuple[str, ...]]:
         """The gate once more, its audit and the record of the call, in one transaction; and an earlier record of it."""
         with self._log.transaction(call.request.tenant) as transaction:
-            decision = self._decide(transaction.connection, call)
+            decision = self._decide(transaction.connection, call, asked)
             self._audit_decision(transaction, call, call_id, decision)
             known = self._record(transaction, call, call_id, input_digest) if decision.allowed else None
         return decision, known, tuple(transaction.emitted)
 
-    def _decide(self, connection: Connection, call: Call) -> Decision:
+    def _decide(self, connection: Connection, call: Call, asked: Asked | None) -> Decision:
+        return decide(self._question(call, asked), self._facts(connection, call, asked))
+
+    @staticmethod
+    def _question(call: Call, asked: Asked | None) -> GateRequest:
         request, tool = call.request, call.tool
-        question = GateRequest(
+        return GateRequest(
             tenant=request.tenant,
             user=request.user,
             agent=request.agent,
             skill_id=tool.manifest.id,
             skill_version=tool.manifest.version,
             action=f"tool:{tool.tool_id}",
+            resource=None if asked is None else asked.resource,
+            verb=tool.effect,
+            tentative=asked is None and tool.resource is not None,
         )
-        # A database that fails raises: nothing runs then, and nothing could be audited.
-        bindings = bindings_for(connection, request.tenant, request.user, request.agent)
-        grants = active_grants(connection, request.tenant, request.user, tool.manifest.id)
-        facts = Facts(
+
+    def _facts(self, connection: Connection, call: Call, asked: Asked | None) -> Facts:
+        """What is so at this moment. A database that fails raises: nothing runs then, and nothing could be audited."""
+        request, tool, view = call.request, call.tool, call.view
+        skill_id, mode = tool.manifest.id, view.rights.mode
+        standing: tuple[StandingApproval, ...] = ()
+        if asked is None:
+            # Before the arguments are known an ask is no answer yet: what they come to may be allowed already.
+            mode = Mode.DEFAULT if mode is Mode.DONT_ASK else mode
+        else:
+            known = current_standing(connection, request.tenant, request.user, skill_id)
+            standing = tuple(item for item in known if difference(item, request.agent, asked.action) is None)
+        return Facts(
             requirements=tool.manifest.permission_requirements,
-            grants=grants,
-            enabled=is_enabled(tool.manifest.id, bindings),
+            grants=active_grants(connection, request.tenant, request.user, skill_id),
+            enabled=is_enabled(skill_id, bindings_for(connection, request.tenant, request.user, request.agent)),
             now=self._log.clock.now(),
+            reach=self._reach(connection, call),
+            policy=view.judge(skill_id, tool.tool_id, tool.effect, None if asked is None else asked.resource),
+            guards=() if asked is None else asked.guards,
+            standing=standing,
+            mode=mode,
         )
-        return decide(question, facts)
+
+    @staticmethod
+    def _reach(connection: Connection, call: Call) -> Verdict:
+        """Filter, entitlement and activation, with what is equipped at this moment."""
+        if call.allowed is not None and call.tool.tool_id not in call.allowed:
+            return NOT_ALLOWED_HERE
+        surface = call.view.surface(find_equipped(connection, call.request))
+        if call.serving is not None:
+            surface = surface.with_loaded(call.serving)
+        return surface.execute(call.tool.tool_id)
+
+    def _refused(
+        self, call: Call, call_id: str, decision: Decision, written: tuple[str, ...], action: EffectiveAction
+    ) -> ToolOutcome:
+        asks = decision.effect == "ask"
+        safety = any(requirement.risk is Risk.L3 for requirement in call.tool.manifest.permission_requirements)
+        return ToolOutcome(
+            call_id,
+            call.tool.tool_id,
+            "denied",
+            decision=decision,
+            message=denial_message(decision, call.language),
+            events=written,
+            suggested=action if asks and not safety else None,
+        )
 
     def _denied(self, call: Call, call_id: str, decision: Decision) -> ToolOutcome:
         with self._log.transaction(call.request.tenant) as transaction:
             self._audit_decision(transaction, call, call_id, decision)
+        message = denial_message(decision, call.language)
         written = tuple(transaction.emitted)
-        return ToolOutcome(call_id, call.tool.tool_id, "denied", decision=decision, events=written)
+        return ToolOutcome(call_id, call.tool.tool_id, "denied", decision=decision, message=message, events=written)
 
     def _invalid(
         self, call: Call, call_id: str, decision: Decision, faults: tuple[Mapping[str, str], ...]
@@ -198,6 +281,7 @@ class Dispatcher:
             "invalid_input",
             decision=decision,
             error_code="invalid_input",
+            message=render("tool.invalid_input", call.language),
             detail=faults,
             events=tuple(transaction.emitted),
         )
@@ -290,6 +374,7 @@ class Dispatcher:
             layer=None if decision.layer is None else str(decision.layer),
             missing=list(decision.missing),
             grants=[grant.id for grant in decision.grants],
+            rule=decision.rule,
         )
 
     @staticmethod

@@ -10,33 +10,48 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy.exc import IntegrityError
 
+from prowess.access.capabilities import META_TOOLS, NOT_FOUND
+from prowess.access.model import Mode
+from prowess.access.policies import NO_POLICIES, PolicySet
+from prowess.access.resolver import CallContext, SurfaceSource
+from prowess.access.surface import CapabilitySurface, GroupId
+from prowess.chat.model import Message
 from prowess.chat.store import list_messages
-from prowess.errors import Conflict, InvalidInput, ProwessError, VoiceError
+from prowess.errors import Conflict, Denied, InvalidInput, ProwessError, VoiceError
 from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
 from prowess.turns.commit import LostRace, Said, TurnWriter, new_record
-from prowess.turns.definitions import Instruction, ToolSkill, ToolTurn
-from prowess.turns.dispatch import Call, Dispatcher, ToolOutcome
+from prowess.turns.definitions import Instruction, PromptSkill, ToolSkill, ToolTurn
+from prowess.turns.dispatch import Call, Dispatcher
+from prowess.turns.equipment import find_equipped
 from prowess.turns.executor import Executor, Outcome
 from prowess.turns.facts import FactReader, TurnReading
-from prowess.turns.plan import TurnPlan, tools_here
-from prowess.turns.ports import Line, Prompt, Voice
+from prowess.turns.limits import TurnLimits
+from prowess.turns.meta import MetaTools
+from prowess.turns.options import NO_OPTIONS, CallOptions
+from prowess.turns.outcome import ToolOutcome
+from prowess.turns.plan import TurnPlan
+from prowess.turns.ports import Line, Prompt, SkillCard, Voice
 from prowess.turns.request import DecisionView, RunView, ToolCallView, TurnRequest, TurnResult
 from prowess.turns.runners.tool import failure_instruction
 from prowess.turns.runs import RunStatus
 from prowess.turns.safety import SafetyPolicy, SafetyResponse
 from prowess.turns.selectors import parse_command
 from prowess.turns.store import TurnRecord
+from prowess.turns.toolbox import PlanToolBox
+from prowess.turns.view import Rights, stricter, unseen_verdict
 from prowess.turns.words import denial_instruction, instruct
 
 logger = logging.getLogger(__name__)
 
 MAX_REPLY_TEXT = 200_000
+MAX_CARDS = 200
+"""skills that the system prompt of a model names"""
 MAX_ATTEMPTS = 8
 """A turn loses at most one race for each thing that it would make."""
 
@@ -52,34 +67,68 @@ class TurnEngine:
         writer: TurnWriter,
         executor: Executor,
         dispatcher: Dispatcher,
+        meta: MetaTools,
         safety: SafetyPolicy,
         voice: Voice,
+        surfaces: SurfaceSource | None = None,
+        policies: PolicySet = NO_POLICIES,
+        mode: Mode = Mode.DEFAULT,
+        limits: TurnLimits | None = None,
     ) -> None:
         self._log = log
         self._reader = reader
         self._writer = writer
         self._executor = executor
         self._dispatcher = dispatcher
+        self._meta = meta
         self._safety = safety
         self.voice = voice
+        self._surfaces = surfaces or SurfaceSource(None)
+        self._policies = policies
+        self._mode = mode
+        self._limits = limits or TurnLimits()
 
-    def begin(self, request: TurnRequest) -> TurnPlan:
+    def begin(self, request: TurnRequest, options: CallOptions = NO_OPTIONS) -> TurnPlan:
         """Decide what serves the message and commit that decision.
 
         Raises ``InvalidInput`` for what cannot be a turn, ``NotFound`` for an agent or chat that is not the user's,
-        ``Conflict`` (``message_id_reused``, ``session_changed``), ``LimitExceeded('session_stack_full')``.
+        ``Conflict`` (``message_id_reused``, ``session_changed``), ``LimitExceeded('session_stack_full')``,
+        ``Denied('surface_unresolved')`` where what the user may use could not be learned.
         """
-        return self._start(request, speak=False)
+        return self._start(request, options, speak=False)
 
-    def call(self, plan: TurnPlan, tool: str, arguments: Mapping[str, Any]) -> ToolOutcome:
+    def call(self, plan: TurnPlan, tool: str, arguments: Any) -> ToolOutcome:
         """One tool call of the turn, for a voice or for somebody else's loop. Refusals come back as outcomes."""
-        found = plan.callable_tools.get(tool)
-        if found is None:
-            outcome = self._dispatcher.refuse(plan.request, tool, "not_found")
-        else:
-            outcome = self._dispatch(plan, found, lambda: arguments)
+        outcome = self._over_limit(plan, tool) or self._route(plan, tool, arguments)
         _note_call(plan, outcome)
         return outcome
+
+    def _route(self, plan: TurnPlan, tool: str, arguments: Any) -> ToolOutcome:
+        if tool in META_TOOLS and plan.record.kind != "safety":
+            return self._meta.call(plan.request, plan.view, tool, arguments, plan.language)
+        found = plan.tools_by_name.get(tool)
+        verdict = NOT_FOUND if found is None else unseen_verdict(plan.view, tool)
+        if found is None or not verdict.allowed:
+            layer = None if verdict.layer is None else str(verdict.layer)
+            return self._dispatcher.refuse(plan.request, tool, "not_found", plan.language, layer=layer)
+        return self._dispatch(plan, found, lambda: arguments)
+
+    def _over_limit(self, plan: TurnPlan, tool: str) -> ToolOutcome | None:
+        """A refusal where the turn has used up its calls or its time (T12)."""
+        with plan.lock:
+            plan.calls_made += 1
+            made = plan.calls_made
+        limit = None
+        if made > self._limits.tool_calls:
+            limit = "tool_calls"
+        elif (self._log.clock.now() - plan.started_at).total_seconds() > self._limits.seconds:
+            limit = "seconds"
+        if limit is None:
+            return None
+        if limit not in plan.limited:
+            plan.limited.add(limit)
+            self._writer.limited(plan, limit)
+        return self._dispatcher.refuse(plan.request, tool, "over_limit", plan.language, limit=limit)
 
     def finish(self, plan: TurnPlan, reply: str) -> TurnResult:
         """Store the reply and close the turn; the first reply stored for a message is the one it keeps.
@@ -94,7 +143,7 @@ class TurnEngine:
         try:
             plan.record = self._writer.finish(plan, Said(reply, self.voice.name))
         except (LostRace, IntegrityError):
-            reading = self._reader.read(plan.request)
+            reading = self._reader.read(plan.request, plan.view.rights)
             plan.replayed = True
             plan.record = reading.earlier or plan.record
             reply = reading.earlier_reply or reply
@@ -103,11 +152,13 @@ class TurnEngine:
 
     def fail(self, plan: TurnPlan, error: Exception) -> None:
         """Record that no reply came. The message can be sent again: its instruction is kept, nothing advances twice."""
+        if isinstance(error, VoiceError) and error.code == "voice_limit":
+            self._writer.limited(plan, str(error.detail.get("limit")))
         self._writer.fail(plan, error.code if isinstance(error, ProwessError) else "voice_failed")
 
-    def turn(self, request: TurnRequest) -> TurnResult:
+    def turn(self, request: TurnRequest, options: CallOptions = NO_OPTIONS) -> TurnResult:
         """Begin, speak, finish. Raises what ``begin`` raises, and ``VoiceError`` where the model cannot answer."""
-        plan = self._start(request, speak=True)
+        plan = self._start(request, options, speak=True)
         if plan.reply is not None:
             return self.finish(plan, plan.reply)
         try:
@@ -118,9 +169,9 @@ class TurnEngine:
             raise failure from error
         return self.finish(plan, reply)
 
-    async def stream(self, request: TurnRequest) -> AsyncIterator[str | TurnResult]:
+    async def stream(self, request: TurnRequest, options: CallOptions = NO_OPTIONS) -> AsyncIterator[str | TurnResult]:
         """The reply in pieces, then the result. Each phase of the core is one thread hop (rule 2 of the house)."""
-        plan = await asyncio.to_thread(self.begin, request)
+        plan = await asyncio.to_thread(self.begin, request, options)
         pieces: list[str] = []
         if plan.reply is not None:
             pieces.append(plan.reply)
@@ -142,11 +193,39 @@ class TurnEngine:
                 raise
         yield await asyncio.to_thread(self.finish, plan, "".join(pieces))
 
-    def _start(self, request: TurnRequest, *, speak: bool) -> TurnPlan:
+    def rights(self, request: TurnRequest, options: CallOptions = NO_OPTIONS) -> Rights:
+        """What this call may use, resolved once (G9). A delegate has its parent's rights and its own (B17).
+
+        Raises ``Denied('surface_unresolved')``, ``InvalidInput`` (``wrong_type``, ``parent_mismatch``).
+        """
+        options.check(request)
+        if options.surface is not None:
+            surface = options.surface
+        else:
+            try:
+                surface = self._surfaces.resolve(call_context(request))
+            except Denied as denied:
+                self._writer.unresolved(request, str(denied.detail.get("cause")))
+                raise
+        mode = stricter(options.mode or self._mode, self._policies.mode)
+        overlays = () if options.filter is None else (options.filter,)
+        if options.parent is None:
+            return Rights((surface,), overlays, mode)
+        above = options.parent.view.rights
+        return Rights(
+            layers=(*above.layers, surface),
+            overlays=(*above.overlays, *overlays),
+            mode=stricter(mode, above.mode),
+            above=(*above.above, options.parent.request.agent),
+        )
+
+    def _start(self, request: TurnRequest, options: CallOptions, *, speak: bool) -> TurnPlan:
         """``begin``; with ``speak``, a reply that nobody has to wait for is stored in the same commit."""
         request.check()
         response = self._safety.assess(request.text)
-        reading = self._reader.read(request)
+        # A safety response waits for nobody's permission and uses nothing.
+        rights = _NO_RIGHTS if response is not None else self.rights(request, options)
+        reading = self._reader.read(request, rights)
         for _ in range(MAX_ATTEMPTS):
             if reading.earlier is not None:
                 return self._repeat(request, reading, reading.earlier, response)
@@ -162,7 +241,7 @@ class TurnEngine:
         That is this very message, which was faster, or what several turns make at once: agent, chat, membership, and
         in a group the message that several agents answer.
         """
-        reading = self._reader.read(request)
+        reading = self._reader.read(request, lost.view.rights)
         if reading.earlier is not None:
             return reading
         if isinstance(error, LostRace) or reading.facts.session != lost.facts.session:
@@ -232,7 +311,8 @@ class TurnEngine:
             replayed=replayed,
             language=language_of(request.text, reading.facts.agent.language),
             started_at=reading.facts.now,
-            callable_tools={} if record.kind == "safety" else tools_here(reading.facts.candidates, request),
+            view=reading.view,
+            equipped=lambda: self._equipped(request),
         )
 
     def _use_tool(self, plan: TurnPlan, tool: ToolSkill, text: str) -> None:
@@ -247,9 +327,23 @@ class TurnEngine:
             ordinal = plan.calls[tool.tool_id]
             plan.calls[tool.tool_id] += 1
         if ordinal >= tool.max_calls_per_turn:
-            return self._dispatcher.refuse(plan.request, tool.tool_id, "over_limit")
+            return self._dispatcher.refuse(plan.request, tool.tool_id, "over_limit", plan.language)
         run_id = None if plan.record.run is None else plan.record.run.id
-        return self._dispatcher.call(Call(plan.request, tool, ordinal, plan.language, run_id), arguments)
+        call = Call(
+            request=plan.request,
+            tool=tool,
+            ordinal=ordinal,
+            language=plan.language,
+            run_id=run_id,
+            view=plan.view,
+            serving=plan.serving,
+            allowed=plan.allowed_tools,
+        )
+        return self._dispatcher.call(call, arguments)
+
+    def _equipped(self, request: TurnRequest) -> frozenset[GroupId] | None:
+        with self._log.database.read() as connection:
+            return find_equipped(connection, request)
 
     def _prompt(self, plan: TurnPlan) -> Prompt:
         history: tuple[Line, ...] = ()
@@ -257,7 +351,12 @@ class TurnEngine:
         if wanted:
             with self._log.database.read() as connection:
                 said = list_messages(connection, plan.request.tenant, plan.request.chat, limit=wanted + 1)
-            lines = [Line(item.author_kind, item.text) for item in said if item.id != plan.message_id]
+            grouped = plan.request.group is not None
+            lines = [
+                Line(_role(item, plan), item.text, item.author if grouped else "")
+                for item in said
+                if item.id != plan.message_id
+            ]
             history = tuple(lines[-wanted:])
         return Prompt(
             agent_name=plan.agent.name,
@@ -266,7 +365,37 @@ class TurnEngine:
             text=plan.request.text,
             instruction=plan.instruction,
             history=history,
+            skills=self._cards(plan) if wanted else (),
+            toolbox=PlanToolBox(plan, self.call) if plan.record.kind != "safety" else None,
+            limits=self._limits.voice,
         )
+
+    @staticmethod
+    def _cards(plan: TurnPlan) -> tuple[SkillCard, ...]:
+        """The granted manuals that a model may load, but the one it is given anyway."""
+        return tuple(
+            SkillCard(entry.manifest.id, entry.manifest.description)
+            for entry in plan.view.candidates
+            if isinstance(entry.definition, PromptSkill)
+            and plan.request.scope in entry.manifest.scopes
+            and entry.manifest.id != plan.serving
+        )[:MAX_CARDS]
+
+
+_NO_RIGHTS = Rights((CapabilitySurface.DENY_ALL,))
+
+
+def call_context(request: TurnRequest) -> CallContext:
+    """Whose call it is, as a resolver sees it."""
+    chat = request.chat
+    return CallContext(
+        request.tenant, request.user, request.agent, chat.kind, chat.id, request.message_id, request.origin
+    )
+
+
+def _role(message: Message, plan: TurnPlan) -> Literal["user", "agent"]:
+    """In a group another agent's words are not this agent's own."""
+    return "agent" if message.author_kind == "agent" and message.author == plan.request.agent else "user"
 
 
 def _tool_turn(plan: TurnPlan, tool: ToolSkill, outcome: ToolOutcome) -> tuple[RunStatus, str | None, Instruction]:

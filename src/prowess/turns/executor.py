@@ -43,7 +43,8 @@ class TurnFacts:
     """the agent's stack, latest first"""
     now: datetime
     place_held: bool = False
-    """in a group: the one place is held by a session of another agent, which alone may lead and steer it"""
+    """the one place is held by a session that this call may not lead or steer: another agent's in a group, or one whose
+    skill does not exist for this call"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
+from prowess.access.surface import GroupId
 from prowess.chat.model import Agent
-from prowess.skills.catalog import CatalogEntry
-from prowess.turns.definitions import Instruction, SkillDefinition, ToolSkill
+from prowess.turns.definitions import Instruction, PromptSkill, ToolSkill
+from prowess.turns.meta import meta_tools
 from prowess.turns.request import PlanTool, RunView, Selection, SessionView, TurnRequest
 from prowess.turns.store import TurnRecord
+from prowess.turns.view import TurnView
 
 
 @dataclass(kw_only=True)
@@ -30,9 +33,15 @@ class TurnPlan:
     replayed: bool
     language: str
     started_at: datetime
-    callable_tools: Mapping[str, ToolSkill] = field(repr=False)
+    view: TurnView = field(repr=False)
+    equipped: Callable[[], frozenset[GroupId] | None] = field(repr=False)
+    """what is stored as equipped at this moment"""
     calls: Counter[str] = field(default_factory=Counter, repr=False)
     """calls so far, by tool"""
+    calls_made: int = 0
+    """of all tools, refused ones included (T12)"""
+    limited: set[str] = field(default_factory=set, repr=False)
+    """limits that were reached"""
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -56,19 +65,43 @@ class TurnPlan:
         return self.record.run
 
     @property
+    def serving(self) -> str | None:
+        """The id of the skill that serves the turn."""
+        return None if self.selection is None else self.selection.skill_id
+
+    @cached_property
+    def tools_by_name(self) -> Mapping[str, ToolSkill]:
+        """Every tool that the agent has in this kind of chat, granted or not: the gate judges each call."""
+        if self.record.kind == "safety":
+            return {}
+        return {tool.tool_id: tool for tool in self.view.tools_in(self.request.scope)}
+
+    @cached_property
+    def allowed_tools(self) -> frozenset[str] | None:
+        """The only tools that the serving skill may use, where its file says so (C41)."""
+        if self.selection is None:
+            return None
+        entry = self.view.entry(self.selection.skill_id)
+        definition = None if entry is None else entry.definition
+        if not isinstance(definition, PromptSkill) or definition.manifest.allowed_tools is None:
+            return None
+        return frozenset(definition.manifest.allowed_tools)
+
+    @property
     def tools(self) -> tuple[PlanTool, ...]:
-        """The tools that may be called, by name."""
-        return tuple(_offer(self.callable_tools[name]) for name in sorted(self.callable_tools))
-
-
-def tools_here(candidates: Iterable[CatalogEntry[SkillDefinition]], request: TurnRequest) -> dict[str, ToolSkill]:
-    """The tools of the skills that are enabled and serve this kind of chat; the gate judges each call."""
-    definitions = (entry.definition for entry in candidates)
-    return {
-        tool.tool_id: tool
-        for tool in definitions
-        if isinstance(tool, ToolSkill) and request.scope in tool.manifest.scopes
-    }
+        """The tools that may be called at this moment, by name, the meta tools first; none under a safety response."""
+        if self.record.kind == "safety":
+            return ()
+        surface = self.view.surface(self.equipped())
+        if self.serving is not None:
+            surface = surface.with_loaded(self.serving)
+        allowed = self.allowed_tools
+        names = (
+            name
+            for name in sorted(self.tools_by_name)
+            if (allowed is None or name in allowed) and surface.execute(name).allowed
+        )
+        return (*meta_tools(self.view, self.language), *(_offer(self.tools_by_name[name]) for name in names))
 
 
 def _offer(tool: ToolSkill) -> PlanTool:

@@ -110,7 +110,8 @@ class PlanTool:
     """A tool that the voice or another loop may call in this turn."""
 
     name: str
-    skill_id: str
+    skill_id: str | None
+    """null: one of the runtime's own meta tools"""
     description: str
     input_schema: Mapping[str, Any]
     """JSON Schema"""

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Float, Index, Row, Table, Text, bindparam, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Float,
+    Index,
+    Row,
+    Table,
+    Text,
+    bindparam,
+    case,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import DBAPIError
 
 from prowess.chat.model import ChatRef
@@ -68,6 +83,23 @@ class Run:
             "started_at": iso(self.started_at),
             "duration_ms": self.duration_ms,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class SkillUsage:
+    """How one user used one skill: counts of runs by how they ended; those still going on are in ``uses`` alone."""
+
+    skill_id: str
+    user: str
+    uses: int
+    completed: int
+    failed: int
+    denied: int
+    last_used_at: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields by name; the instant in ISO 8601."""
+        return asdict(self) | {"last_used_at": iso(self.last_used_at)}
 
 
 runs = Table(
@@ -146,6 +178,39 @@ def list_runs(connection: Connection, tenant: str, user: str, *, skill: str | No
         query = query.where(runs.c.skill_id == skill)
     rows = connection.execute(query.order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit))
     return [_to_run(row) for row in rows]
+
+
+def skill_usage(connection: Connection, tenant: str, since: datetime | None) -> list[SkillUsage]:
+    """Uses by skill and user, most used first."""
+    ended = {status: func.sum(case((runs.c.status == str(status), 1), else_=0)) for status in RunStatus}
+    query = (
+        select(
+            runs.c.skill_id,
+            runs.c.user_id,
+            func.count().label("uses"),
+            ended[RunStatus.COMPLETED].label("completed"),
+            ended[RunStatus.FAILED].label("failed"),
+            ended[RunStatus.DENIED].label("denied"),
+            func.max(runs.c.started_at).label("last_used_at"),
+        )
+        .where(runs.c.tenant == tenant)
+        .group_by(runs.c.skill_id, runs.c.user_id)
+        .order_by(func.count().desc(), runs.c.skill_id, runs.c.user_id)
+    )
+    if since is not None:
+        query = query.where(runs.c.started_at >= to_ms(since))
+    return [
+        SkillUsage(
+            row.skill_id,
+            row.user_id,
+            row.uses,
+            int(row.completed),
+            int(row.failed),
+            int(row.denied),
+            from_ms(row.last_used_at),
+        )
+        for row in connection.execute(query)
+    ]
 
 
 def _guarded(connection: Connection, statement: Statement, values: dict[str, Any], run_id: str) -> bool:

@@ -28,3 +28,10 @@ def denial_instruction(decision: Decision, skill_id: str, skill_name: str, agent
     return instruct(
         "consent_missing", language, agent=agent, permission=words, skill=skill_id, code=decision.missing[0]
     )
+
+
+def denial_message(decision: Decision, language: str) -> str:
+    """The same for a model that called a tool: what was not permitted, and that nothing was done."""
+    joiner = "、" if language == "zh" else ", "
+    words = joiner.join(permission_words(code, language) for code in decision.missing)
+    return render(f"denied.{decision.reason}", language, {"permission": words})

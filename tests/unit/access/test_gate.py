@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prowess.access.capabilities import UNRESTRICTED
 from prowess.access.gate import COULD_NOT_DECIDE, decide
 from prowess.access.model import (
     ApprovalMode,
@@ -53,7 +54,7 @@ def grant(code: str = "memory:read", **changed: Any) -> Grant:
 
 
 def facts(*requirements: PermissionRequirement, grants: tuple[Grant, ...] = (), **changed: Any) -> Facts:
-    return replace(Facts(requirements, grants, enabled=True, now=NOW), **changed)
+    return replace(Facts(requirements, grants, enabled=True, now=NOW, reach=UNRESTRICTED), **changed)
 
 
 # --- branches --------------------------------------------------------------------------------------------------------
@@ -259,7 +260,7 @@ requests = st.builds(
     resource=st.sampled_from([None, "a", "b"]),
 )
 known_facts = st.builds(
-    lambda needed, given, enabled: Facts(tuple(needed), tuple(given), enabled, NOW),
+    lambda needed, given, enabled: Facts(tuple(needed), tuple(given), enabled, NOW, UNRESTRICTED),
     requirements,
     st.lists(grants, max_size=6),
     st.booleans(),

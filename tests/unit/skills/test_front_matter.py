@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from prowess.errors import SkillFileError
+from prowess.kernel import yaml_nodes
+from prowess.kernel.yaml_nodes import Mapping, value_of, verbatim
 from prowess.messages import catalogue
-from prowess.skills import yaml_nodes
 from prowess.skills.front_matter import (
     MAX_SKILL_MD_BYTES,
     Diagnostic,
@@ -23,7 +24,6 @@ from prowess.skills.front_matter import (
     read_limited,
     read_yaml_file,
 )
-from prowess.skills.yaml_nodes import Mapping, value_of, verbatim
 
 
 def read(head: str, body: str = "Do it.\n") -> FrontMatter:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.skills.names import MAX_NAME_LENGTH, SkillRef, Version, is_skill_name, normalise_skill_name
+from prowess.kernel.names import MAX_NAME_LENGTH, is_skill_name, normalise_skill_name
+from prowess.skills.names import SkillRef, Version
 
 # Semantic Versioning 2.0.0, section 11, written as one rising list.
 RISING = [

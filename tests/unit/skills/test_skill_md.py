@@ -10,8 +10,8 @@ import pytest
 
 from prowess.access.model import ApprovalMode, Risk
 from prowess.errors import SkillFileError
+from prowess.kernel.names import is_skill_name
 from prowess.skills.manifest import ChatScope, SkillKind, names_everything
-from prowess.skills.names import is_skill_name
 from prowess.skills.skill_md import (
     LoadedSkill,
     SkillFile,

@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from prowess.kernel.names import is_skill_name, normalise_skill_name
+from prowess.kernel.yaml_nodes import Entry, Mapping, Scalar, Sequence, is_null, text_of, value_of, verbatim
 from prowess.skills.front_matter import STANDARD_FIELDS, Diagnostic
-from prowess.skills.names import is_skill_name, normalise_skill_name
 from prowess.skills.skill_md.sections import FOREIGN, is_ours, section_of
 from prowess.skills.skill_md.spelling import (
     DENIALS,
@@ -26,7 +27,6 @@ from prowess.skills.skill_md.spelling import (
     suggest_name,
 )
 from prowess.skills.skill_md.tool_lists import is_tool_name_list, tools_of
-from prowess.skills.yaml_nodes import Entry, Mapping, Scalar, Sequence, is_null, text_of, value_of, verbatim
 
 MAX_DESCRIPTION = 1024
 MAX_COMPATIBILITY = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prowess.skills.yaml_nodes import Mapping, Node, Scalar, Sequence, is_null, value_of
+from prowess.kernel.yaml_nodes import Mapping, Node, Scalar, Sequence, is_null, value_of
 
 FOREIGN = {
     "tools": "[{name, description, parameters, returns, errors}]",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from prowess.kernel.names import MAX_NAME_LENGTH
+from prowess.kernel.yaml_nodes import Node, Scalar, Sequence, text_of, verbatim
 from prowess.skills.front_matter import RICH_FIELDS, STANDARD_FIELDS
-from prowess.skills.names import MAX_NAME_LENGTH, Version
-from prowess.skills.yaml_nodes import Node, Scalar, Sequence, text_of, verbatim
+from prowess.skills.names import Version
 
 
 def squeeze(key: str) -> str:

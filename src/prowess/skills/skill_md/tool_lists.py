@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prowess.skills.yaml_nodes import Mapping, Node, Scalar, Sequence, is_null
+from prowess.kernel.yaml_nodes import Mapping, Node, Scalar, Sequence, is_null
 
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 

@@ -25,6 +25,8 @@ class ToolFailure(Exception):
 
 def validate_input(tool: ToolSkill, arguments: Mapping[str, Any]) -> BaseModel:
     """The arguments as the tool's input model. Raises ``ValidationError``; the handler is never reached then (X2)."""
+    if not isinstance(arguments, Mapping):
+        raise TypeError("arguments are a JSON object")
     return tool.input_schema.model_validate(dict(arguments))
 
 

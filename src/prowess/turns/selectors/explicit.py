@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from prowess.errors import NotFound
-from prowess.skills.names import normalise_skill_name
+from prowess.kernel.names import normalise_skill_name
 from prowess.turns.definitions import SkillDefinition
 from prowess.turns.request import Selection
 

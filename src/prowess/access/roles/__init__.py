@@ -1,0 +1,1 @@
+"""Entitlement by role: identity → roles → skills, groups and tools (U3)."""

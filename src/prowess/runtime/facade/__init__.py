@@ -1,0 +1,1 @@
+"""The methods of ``Prowess``, a file a subject."""

@@ -1,0 +1,55 @@
+"""What every part of the façade stands on."""
+
+from __future__ import annotations
+
+from prowess.access.resolver import CallContext
+from prowess.access.surface import CapabilitySurface
+from prowess.chat.model import Agent
+from prowess.chat.store import find_agent
+from prowess.errors import NotFound
+from prowess.events.model import Actor
+from prowess.kernel.ids import check_id
+from prowess.runtime.wiring import Parts
+from prowess.skills.service import find_entry
+from prowess.turns.view import Entry, Rights, TurnView, reachable, stricter
+
+OPERATOR = Actor("operator", "operator")
+
+
+class Facade:
+    """Holds the wired parts."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Use ``prowess.open``."""
+        self._parts = parts
+
+    def _view(
+        self, tenant: str, user: str | None, agent: str | None, surface: CapabilitySurface | None = None
+    ) -> TurnView:
+        """What a person sees of the catalog, outside any turn.
+
+        ``agent`` null: whichever agent; ``user`` null: nobody, so that only the agent's own design cuts.
+        Raises ``Denied('surface_unresolved')``, ``NotFound('agent_not_found')``, ``InvalidInput('bad_id')``.
+        """
+        parts = self._parts
+        if user is None:
+            given = surface or CapabilitySurface.ALLOW_ALL
+        else:
+            context = CallContext(tenant, check_id(user, "user"), agent)
+            given = surface or parts.surfaces.resolve(context)
+        rights = Rights((given,), mode=stricter(parts.mode, parts.policies.mode))
+        with parts.database.read() as connection:
+            found = None if agent is None else find_agent(connection, tenant, check_id(agent, "agent"))
+            if found is not None and user is not None and not found.usable_by(user):
+                raise NotFound("agent_not_found", agent=agent)
+            # An agent that nobody has talked to yet has no design of its own.
+            seen = found or Agent(tenant, agent or "", agent or "", "", "en", None, parts.clock.now())
+            return parts.reader.view(connection, tenant, user or "", seen, rights)
+
+    def _visible(self, tenant: str, user: str, agent: str | None, skill: str) -> Entry:
+        """A skill that exists for this user. Raises ``NotFound('skill_not_found')`` for any other, all alike (G8)."""
+        view = self._view(tenant, user, agent)
+        entry = find_entry(self._parts.skills.catalog(tenant), skill)
+        if not reachable(view, entry):
+            raise NotFound("skill_not_found", skill=skill[:80])
+        return entry

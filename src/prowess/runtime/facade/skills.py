@@ -1,0 +1,142 @@
+"""The catalog and who has which skill enabled (S6, T6)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from prowess.errors import InvalidInput
+from prowess.events.model import Actor
+from prowess.kernel.ids import check_id
+from prowess.kernel.text import check_text
+from prowess.runtime.facade.base import OPERATOR, Facade
+from prowess.runtime.settings import DEFAULT_TENANT
+from prowess.runtime.why import WhyNot, why_not
+from prowess.skills.catalog import CatalogEntry
+from prowess.skills.manifest import ChatScope
+from prowess.skills.service import Added, find_entry
+from prowess.skills.skill_md import read_skill_folder
+from prowess.skills.skill_writer import Form
+from prowess.skills.store import Binding
+from prowess.turns.definitions import SkillDefinition
+from prowess.turns.runs import SkillUsage, skill_usage
+
+
+class Skills(Facade):
+    """The catalog and who has which skill enabled (S6, T6)."""
+
+    def skills(self, *, tenant: str = DEFAULT_TENANT) -> list[CatalogEntry[SkillDefinition]]:
+        """The current version of every skill in the catalog, by id."""
+        return list(self._parts.skills.catalog(tenant))
+
+    def skill(
+        self, skill: str, version: str | None = None, *, tenant: str = DEFAULT_TENANT
+    ) -> CatalogEntry[SkillDefinition]:
+        """One skill, at its current version where none is given. Raises ``NotFound``."""
+        return find_entry(self._parts.skills.catalog(tenant), skill, version)
+
+    def skill_versions(self, skill: str, *, tenant: str = DEFAULT_TENANT) -> list[CatalogEntry[SkillDefinition]]:
+        """Every version of a skill that is in use, newest first. Raises ``NotFound('skill_not_found')``."""
+        catalog = self._parts.skills.catalog(tenant)
+        found = find_entry(catalog, skill)
+        return [entry for entry in catalog.versions(found.manifest.id) if not entry.removed]
+
+    def candidates(
+        self, *, user: str | None = None, agent: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> list[CatalogEntry[SkillDefinition]]:
+        """The skills that may serve this user with this agent: granted, designed for, enabled."""
+        return list(self._view(tenant, user, agent).candidates)
+
+    def skill_for(
+        self, skill: str, *, user: str, agent: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> CatalogEntry[SkillDefinition]:
+        """One skill as this user may see it, enabled or not.
+
+        Raises ``NotFound('skill_not_found')`` alike for one that does not exist and one that is not granted (G8).
+        """
+        return self._visible(tenant, user, agent, skill)
+
+    def why_not(
+        self,
+        *,
+        user: str,
+        agent: str,
+        text: str,
+        scope: ChatScope | str = ChatScope.SINGLE,
+        tenant: str = DEFAULT_TENANT,
+    ) -> list[WhyNot]:
+        """Of every skill in the catalog, whether it would serve ``text``, and if not why not (U12). For operators.
+
+        Raises ``InvalidInput`` (``text_empty``, ``text_too_long``, ``control_character``, ``bad_scope``).
+        """
+        if scope not in tuple(ChatScope):
+            raise InvalidInput("bad_scope", field="scope", known=[str(known) for known in ChatScope])
+        view = self._view(tenant, user, agent)
+        return why_not(check_text(text, "text"), ChatScope(scope), view, self._parts.skills.catalog(tenant))
+
+    def skill_usage(self, *, since: datetime | None = None, tenant: str = DEFAULT_TENANT) -> list[SkillUsage]:
+        """Which skills are used, by whom, with what success (U12), most used first. For operators."""
+        with self._parts.database.read() as connection:
+            return skill_usage(connection, tenant, since)
+
+    def add_skill(self, path: str | Path, *, tenant: str = DEFAULT_TENANT) -> Added:
+        """Take a skill folder into the catalog. Raises ``SkillFileError``, ``Conflict``. See ``SkillService.add``."""
+        loaded = read_skill_folder(path)
+        source = str(loaded.path.resolve())
+        return self._parts.skills.add(actor=OPERATOR, tenant=tenant, skill=loaded, source=source)
+
+    def remove_skill(self, skill: str, version: str | None = None, *, tenant: str = DEFAULT_TENANT) -> int:
+        """Take one or all versions out of use. Raises ``NotFound``, ``InvalidInput('skill_built_in')``."""
+        return self._parts.skills.remove(actor=OPERATOR, tenant=tenant, skill=skill, version=version)
+
+    def export_skill(
+        self,
+        skill: str,
+        destination: str | Path,
+        *,
+        version: str | None = None,
+        form: Form = "standard",
+        tenant: str = DEFAULT_TENANT,
+    ) -> Path:
+        """Write a skill as a folder below ``destination``; ``form`` as in ``docs/skills.md``."""
+        return self._parts.skills.export(
+            tenant=tenant, skill=skill, version=version, destination=Path(destination), form=form
+        )
+
+    def bind_skill(
+        self,
+        skill: str,
+        *,
+        user: str | None = None,
+        agent: str | None = None,
+        enabled: bool | None = None,
+        pin: str | None = None,
+        unpin: bool = False,
+        tenant: str = DEFAULT_TENANT,
+    ) -> Binding:
+        """Enable, disable, pin or unpin a skill for a user or for an agent; exactly one of them.
+
+        Raises ``NotFound`` (``skill_not_found``, ``version_not_found``), ``InvalidInput('target_missing')``.
+        """
+        if (user is None) == (agent is None):
+            raise InvalidInput("target_missing", field="user")
+        if user is not None:
+            self._visible(tenant, user, None, skill)
+            return self._parts.skills.bind(
+                actor=Actor("user", user),
+                tenant=tenant,
+                target=("user", check_id(user, "user")),
+                skill=skill,
+                enabled=enabled,
+                pin=pin,
+                unpin=unpin,
+            )
+        return self._parts.skills.bind(
+            actor=OPERATOR,
+            tenant=tenant,
+            target=("agent", check_id(agent, "agent")),
+            skill=skill,
+            enabled=enabled,
+            pin=pin,
+            unpin=unpin,
+        )

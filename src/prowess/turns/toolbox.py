@@ -1,0 +1,36 @@
+"""The tools of one turn as its voice sees them (T11, T12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prowess.turns.outcome import ToolOutcome
+from prowess.turns.plan import TurnPlan
+from prowess.turns.request import PlanTool
+
+Answer = Callable[[TurnPlan, str, Any], ToolOutcome]
+
+
+class PlanToolBox:
+    """A ``ToolBox`` over a plan: every call goes the way of ``app.call``."""
+
+    def __init__(self, plan: TurnPlan, call: Answer) -> None:
+        self._plan = plan
+        self._call = call
+
+    def tools(self) -> tuple[PlanTool, ...]:
+        """What may be called at this moment."""
+        return self._plan.tools
+
+    def call(self, name: str, arguments: Any) -> Mapping[str, Any]:
+        """The answer for the model."""
+        outcome = self._call(self._plan, name, arguments)
+        if outcome.output is not None:
+            return {"status": "ok", "output": outcome.output.model_dump(mode="json")}
+        answer: dict[str, Any] = {"status": outcome.status, "message": outcome.message or outcome.status}
+        if outcome.error_code is not None:
+            answer["error"] = outcome.error_code
+        if outcome.detail:
+            answer["detail"] = [dict(fault) for fault in outcome.detail]
+        return answer
