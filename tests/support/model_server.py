@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -39,13 +40,15 @@ class Step:
     body: bytes | None = None
     """sent instead of anything else"""
     cut_after: int | None = None
-    """the connection ends after this many pieces"""
+    """the connection ends after this many pieces and calls"""
     clean_cut: bool = False
     """whether what was cut looks like a complete HTTP body; only the protocol's own end is missing"""
     hold: threading.Event | None = None
     """waited for, unless the client goes away first"""
     hold_after: int = -1
-    """this many pieces are sent before; -1: not even the headers"""
+    """this many pieces and calls are sent before; -1: not even the headers"""
+    error: Mapping[str, Any] | None = None
+    """the stream ends with this error instead of its end"""
     finish_reason: str | None = None
     usage: tuple[int, int] = (10, 5)
     """tokens read and written"""
@@ -68,7 +71,7 @@ def status(code: int, headers: Mapping[str, str] | None = None, message: str = "
 
 
 def cut(*pieces: str, after: int, clean: bool = False, calls: tuple[Call, ...] = ()) -> Step:
-    """A stream that ends after some of its pieces; where the client asked for no stream, no answer at all."""
+    """A stream that ends after so many of its pieces and calls; where the client asked for no stream, no answer at all."""
     return Step(pieces=pieces, calls=calls, cut_after=after, clean_cut=clean)
 
 
@@ -187,8 +190,6 @@ class _Server(ThreadingHTTPServer):
         self.owner = owner
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        import sys
-
         error = sys.exception()
         if error is not None and not isinstance(error, OSError):
             self.owner.errors.append(error)
@@ -248,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for index, piece in enumerate([*step.pieces, None]):
+        for index, part in enumerate([*step.pieces, *step.calls, None]):
             if index == step.hold_after:
                 self._hold(step)
             if index == step.cut_after:
@@ -256,18 +257,28 @@ class _Handler(BaseHTTPRequestHandler):
                     self.wfile.write(b"0\r\n\r\n")
                 self._hang_up()
                 return
-            if piece is not None:
-                self._event(_chunk(request, {"role": "assistant", "content": piece}))
-        for index, (id, name, arguments) in enumerate(step.calls):
-            half = len(arguments) // 2
-            begun = {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}
-            self._event(_chunk(request, {"tool_calls": [begun]}))
-            for part in (arguments[:half], arguments[half:]):
-                self._event(_chunk(request, {"tool_calls": [{"index": index, "function": {"arguments": part}}]}))
+            if isinstance(part, str):
+                self._event(_chunk(request, {"role": "assistant", "content": part}))
+            elif part is not None:
+                self._call(request, index - len(step.pieces), part)
+        if step.error is not None:
+            self._event({"error": step.error})
+            self._write(b"data: [DONE]\n\n")
+            self.wfile.write(b"0\r\n\r\n")
+            return
         self._event(_chunk(request, {}, finish_reason=_finish_reason(step)))
         self._event({**_chunk(request, {}), "choices": [], "usage": _usage(step)})
         self._write(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
+
+    def _call(self, request: Request, index: int, call: Call) -> None:
+        """A call in three chunks, its arguments in two."""
+        id, name, arguments = call
+        begun = {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}
+        self._event(_chunk(request, {"tool_calls": [begun]}))
+        half = len(arguments) // 2
+        for part in (arguments[:half], arguments[half:]):
+            self._event(_chunk(request, {"tool_calls": [{"index": index, "function": {"arguments": part}}]}))
 
     def _event(self, chunk: Mapping[str, Any]) -> None:
         self._write(b"data: " + _dump(chunk) + b"\n\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from prowess.turns.ports import Line, Prompt
 from prowess.turns.request import PlanTool
 
 if TYPE_CHECKING:
+    from openai import AsyncOpenAI
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
@@ -47,7 +49,6 @@ COMPATIBLE = "openai-compatible"
 
 WIRE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """what the strictest protocol accepts as the name of a tool"""
-WIRE_NAME_LENGTH = 64
 
 
 class ModelVoice:
@@ -139,6 +140,8 @@ class _Reply:
         self._retries = retries
         self._settings = settings
         self._messages = _opening(prompt)
+        self._names: dict[str, str] = {}
+        """the tool of every name that was offered in this reply: one that is gone is refused by its own name"""
         self._tokens = 0
         self._said = False
         """whether anything was shown, of any request"""
@@ -150,11 +153,12 @@ class _Reply:
         for left in reversed(range(self._prompt.limits.requests)):
             tools = await self._tools() if left else ()
             names = wire_names(tool.name for tool in tools)
+            self._names |= {wire: name for name, wire in names.items()}
             response = await self._ask(_parameters(tools, names))
             self._count(response)
             calls = response.tool_calls if left and self._prompt.toolbox is not None else []
             if calls:
-                await self._call(response, {wire: name for name, wire in names.items()})
+                await self._call(response)
             elif (response.text or "").strip():
                 return
             elif left:
@@ -183,26 +187,39 @@ class _Reply:
                 raise failure.error
 
     async def _request(self, parameters: ModelRequestParameters) -> ModelResponse:
-        messages = self._model.prepare_messages(self._messages, parameters)
-        response = await self._model.request(messages, self._settings, parameters)
+        from pydantic_ai.direct import model_request
+
+        response = await model_request(
+            self._model,
+            self._messages,
+            model_settings=self._settings,
+            model_request_parameters=parameters,
+            instrument=False,
+        )
         if response.text:
             self._say(response.text)
         return response
 
     async def _request_stream(self, parameters: ModelRequestParameters) -> ModelResponse:
+        from pydantic_ai.direct import model_request_stream
         from pydantic_ai.exceptions import ModelConnectionError, UnexpectedModelBehavior
 
-        messages = self._model.prepare_messages(self._messages, parameters)
-        begun = False
         try:
-            async with self._model.request_stream(messages, self._settings, parameters) as stream:
-                begun = True
+            async with model_request_stream(
+                self._model,
+                self._messages,
+                model_settings=self._settings,
+                model_request_parameters=parameters,
+                instrument=False,
+            ) as stream:
                 async for event in stream:
                     if piece := _piece(event):
                         self._say(piece)
                 response = stream.get()
         except ModelConnectionError as error:
-            raise CutShort if begun else error from None
+            if error.phase in {"pool", "connect", "write"}:
+                raise
+            raise CutShort from None
         except UnexpectedModelBehavior:
             raise CutShort from None
         if not _has_ended(self._model, response):
@@ -221,7 +238,7 @@ class _Reply:
         if self._tokens > self._prompt.limits.tokens:
             raise VoiceError("voice_limit", limit="tokens")
 
-    async def _call(self, response: ModelResponse, names: Mapping[str, str]) -> None:
+    async def _call(self, response: ModelResponse) -> None:
         """Answer every call of a response exactly once, in order and one after the other."""
         from pydantic_ai.messages import ModelRequest, ToolReturnPart
 
@@ -230,7 +247,7 @@ class _Reply:
         response = _with_distinct_ids(response)
         answers: list[ToolReturnPart] = []
         for call in response.tool_calls:
-            name = names.get(call.tool_name, call.tool_name)
+            name = self._names.get(call.tool_name, call.tool_name)
             answer = await asyncio.to_thread(toolbox.call, name, _arguments(call))
             answers.append(ToolReturnPart(call.tool_name, dict(answer), tool_call_id=call.tool_call_id))
         self._messages += [response, ModelRequest(parts=answers)]
@@ -284,23 +301,18 @@ def wire_names(names: Iterable[str]) -> dict[str, str]:
     """
     wanted = {name: re.sub(r"[^A-Za-z0-9_-]", "_", name) for name in names}
     times = Counter(wanted.values())
-    plain = {
+    wires = {
         name: wire for name, wire in wanted.items() if WIRE_NAME.fullmatch(wire) and (wire == name or times[wire] == 1)
     }
-    taken = set(plain.values())
-    for name in sorted(wanted.keys() - plain.keys()):
-        plain[name] = _digested(name, wanted[name], taken)
-        taken.add(plain[name])
-    return plain
+    for name in sorted(wanted.keys() - wires.keys()):
+        wires[name] = _digested(name, wanted[name], taken=set(wires.values()))
+    return wires
 
 
 def _digested(name: str, wire: str, taken: set[str]) -> str:
-    digest = hashlib.sha256(name.encode()).hexdigest()
-    for length in range(8, WIRE_NAME_LENGTH - 1, 8):
-        candidate = f"{wire[: WIRE_NAME_LENGTH - 1 - length]}_{digest[:length]}"
-        if candidate not in taken:
-            return candidate
-    raise InvalidInput("voice_tool_name", tool=name)
+    digests = (hashlib.sha256(f"{salt}{name}".encode()).hexdigest()[:8] for salt in itertools.count())
+    candidates = (f"{wire[:55]}_{digest}" for digest in digests)
+    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 def _parameters(tools: Sequence[PlanTool], names: Mapping[str, str]) -> ModelRequestParameters:
@@ -439,14 +451,16 @@ def model_voice(
         settings: pydantic-ai's ``ModelSettings``, such as ``temperature``
 
     Raises:
-        InvalidInput: ``voice_provider`` where the provider is unknown or its package is missing, ``voice_key_missing``.
+        InvalidInput: ``voice_provider`` where the provider is unknown or its package is missing, ``voice_key_missing``,
+            ``voice_base_url`` where that is no HTTP address.
     """
     provider, _, name = model.partition(":")
+    api_key = (api_key or "").strip() or None
     if base_url is not None:
-        provider, name = COMPATIBLE, model.removeprefix(f"{OPENAI}:")
-        open_model = _openai(name, base_url, api_key or "none")
+        provider = COMPATIBLE
+        open_model = _compatible(model.removeprefix(f"{OPENAI}:"), base_url, api_key)
     elif provider == OPENAI and name:
-        open_model = _openai(name, None, api_key or _key_from_environment())
+        open_model = _openai(name, api_key)
     else:
         open_model, own = _inferred(model, api_key)
         settings = {**own, **(settings or {})}
@@ -455,29 +469,48 @@ def model_voice(
     )
 
 
-def _key_from_environment() -> str:
-    key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if not key:
-        raise InvalidInput("voice_key_missing", provider=OPENAI, variable="OPENAI_API_KEY")
-    return key
-
-
-def _openai(name: str, base_url: str | None, api_key: str) -> OpenModel:
-    """Clients that speak OpenAI's chat completions."""
-    import httpx2
-    from openai import AsyncOpenAI
+def _openai(name: str, api_key: str | None) -> OpenModel:
+    """Clients of OpenAI's chat completions."""
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
+    key = api_key or os.environ.get("OPENAI_API_KEY", "").strip()
+    if not key:
+        raise InvalidInput("voice_key_missing", provider=OPENAI, variable="OPENAI_API_KEY")
+
     @asynccontextmanager
     async def open_model() -> AsyncIterator[Model]:
-        http = httpx2.AsyncClient(verify=_tls(), timeout=httpx2.Timeout(600, connect=5), follow_redirects=True)
-        async with AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http) as client:
-            if base_url is not None:
-                client.organization = client.project = None  # an account's names are OpenAI's own business
+        async with _client(None, key) as client:
             yield OpenAIChatModel(name, provider=OpenAIProvider(openai_client=client))
 
     return open_model
+
+
+def _compatible(name: str, base_url: str, api_key: str | None) -> OpenModel:
+    """Clients of another endpoint for chat completions."""
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    if not re.match(r"https?://[^/]", base_url):
+        raise InvalidInput("voice_base_url", field="base_url")
+
+    @asynccontextmanager
+    async def open_model() -> AsyncIterator[Model]:
+        async with _client(base_url, api_key or "none") as client:
+            client.organization = client.project = None  # from the environment, and OpenAI's own business
+            provider = OpenAICompatibleProvider(COMPATIBLE, openai_client=client)
+            yield OpenAIChatModel(name, provider=provider)
+
+    return open_model
+
+
+def _client(base_url: str | None, api_key: str) -> AsyncOpenAI:
+    """A client that retries nothing itself; closing it closes its connections."""
+    import httpx2
+    from openai import AsyncOpenAI
+
+    http = httpx2.AsyncClient(verify=_tls(), timeout=httpx2.Timeout(600, connect=5), follow_redirects=True)
+    return AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http)
 
 
 @cache

@@ -97,7 +97,7 @@ def failure_of(error: Exception, provider: str) -> Failure:
             return Failure(VoiceError("voice_cut", provider=provider), passing=True)
         case exceptions.ModelHTTPError() if not isinstance(error, exceptions.ModelQuotaExceededError):
             return _of_status(error.status_code, provider, error.retry_after)
-        case exceptions.ModelQuotaExceededError() | exceptions.ModelRequestRejectedError():
+        case exceptions.ModelQuotaExceededError() | exceptions.ModelRequestRejectedError() | exceptions.UserError():
             status = getattr(error, "status_code", None)
             return Failure(VoiceError("voice_rejected", provider=provider, status=status), passing=False)
         case exceptions.ModelRateLimitError():
