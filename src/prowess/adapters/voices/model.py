@@ -1,0 +1,561 @@
+"""Voices of models, over the clients of pydantic-ai (T10).
+
+Its ``Agent`` is not used: the loop between model and tools is here, so that tools are cut anew before every request
+(T11), the limits are those of the turn (T12), and nothing of a conversation is traced. The library is loaded when a
+voice is made, not when this module is imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import hashlib
+import itertools
+import json
+import os
+import re
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, cast
+
+from prowess.adapters.voices.retries import CutShort, RetryBudget, failure_of
+from prowess.errors import InvalidInput, VoiceError
+from prowess.messages import render
+from prowess.turns.ports import Line, Prompt
+from prowess.turns.request import PlanTool
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+__all__ = ["ModelVoice", "RetryBudget", "model_voice", "wire_names"]
+
+OpenModel = Callable[[], "AbstractAsyncContextManager[Model]"]
+"""Makes a client for one reply, and closes its connections afterwards."""
+
+HISTORY_LENGTH = 40
+"""messages"""
+
+OPENAI = "openai"
+COMPATIBLE = "openai-compatible"
+"""named in errors where the endpoint is not OpenAI's own"""
+
+WIRE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""what the strictest protocol accepts as the name of a tool"""
+
+
+class ModelVoice:
+    """Speaks as a model does; holds no state between replies, so that any number of threads and tasks may share it.
+
+    Both methods raise ``VoiceError``: ``voice_limit`` (with ``limit``: ``requests``, ``tokens`` or ``seconds``),
+    ``voice_empty``, ``voice_rate_limited``, ``voice_unavailable``, ``voice_rejected`` (with ``status``), ``voice_cut``
+    and ``voice_malformed``. None of them holds what was said, or what the provider wrote.
+    """
+
+    instant = False
+
+    def __init__(
+        self,
+        name: str,
+        open_model: OpenModel,
+        *,
+        provider: str = "",
+        retries: RetryBudget | None = None,
+        history_length: int = HISTORY_LENGTH,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.history_length = history_length
+        self._open_model = open_model
+        self._provider = provider or name.partition(":")[0]
+        self._retries = retries or RetryBudget()
+        self._settings: ModelSettings = cast("ModelSettings", dict(settings or {}))
+
+    def speak(self, prompt: Prompt) -> str:
+        """The whole reply, asked for without streaming.
+
+        Blocks, also for as long as a tool that was begun takes. Callable from any thread, with or without an event
+        loop of its own.
+        """
+        pieces: list[str] = []
+        _run(lambda: self._answer(prompt, pieces.append, streamed=False))
+        return "".join(pieces)
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[str]:
+        """The reply in pieces, as they come.
+
+        The model is read by a task of its own: a slow listener does not use up the time of the reply. Closing the
+        iterator closes the connection and calls no further tool.
+        """
+        pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        task = asyncio.create_task(self._answer(prompt, pieces.put_nowait, streamed=True))
+        task.add_done_callback(lambda _: pieces.put_nowait(None))
+        try:
+            while (piece := await pieces.get()) is not None:
+                yield piece
+            await task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _answer(self, prompt: Prompt, show: Callable[[str], None], *, streamed: bool) -> None:
+        """Show the reply; return when all of it was shown."""
+        timer = asyncio.timeout(prompt.limits.seconds)
+        try:
+            async with timer, self._open_model() as model:
+                reply = _Reply(model, prompt, show, streamed, self._provider, self._retries, self._settings)
+                await reply.run()
+        except TimeoutError:
+            if not timer.expired():
+                raise
+        if timer.expired():
+            raise VoiceError("voice_limit", limit="seconds")
+
+
+class _Reply:
+    """The loop between one model and the tools of one turn."""
+
+    def __init__(
+        self,
+        model: Model,
+        prompt: Prompt,
+        show: Callable[[str], None],
+        streamed: bool,
+        provider: str,
+        retries: RetryBudget,
+        settings: ModelSettings,
+    ) -> None:
+        self._model = model
+        self._prompt = prompt
+        self._show = show
+        self._streamed = streamed
+        self._provider = provider
+        self._retries = retries
+        self._settings = settings
+        self._messages = _opening(prompt)
+        self._names: dict[str, str] = {}
+        """the tool of every name that was offered in this reply: one that is gone is refused by its own name"""
+        self._tokens = 0
+        self._said = False
+        """whether anything was shown, of any request"""
+        self._saying = False
+        """whether anything was shown of the request that is under way"""
+
+    async def run(self) -> None:
+        """Ask, answer the calls, and ask again, until the model has nothing more to call."""
+        for left in reversed(range(self._prompt.limits.requests)):
+            tools = await self._tools() if left else ()
+            names = wire_names(tool.name for tool in tools)
+            self._names |= {wire: name for name, wire in names.items()}
+            response = await self._ask(_parameters(tools, names))
+            self._count(response)
+            calls = response.tool_calls if left and self._prompt.toolbox is not None else []
+            if calls:
+                await self._call(response)
+            elif (response.text or "").strip():
+                return
+            elif left:
+                raise VoiceError("voice_empty", provider=self._provider)
+        raise VoiceError("voice_limit", limit="requests")
+
+    async def _tools(self) -> tuple[PlanTool, ...]:
+        toolbox = self._prompt.toolbox
+        return () if toolbox is None else await asyncio.to_thread(toolbox.tools)
+
+    async def _ask(self, parameters: ModelRequestParameters) -> ModelResponse:
+        """One request, repeated while its failure passes, the budget lasts and nothing of its answer was shown."""
+        attempts = self._retries.begin()
+        request = self._request_stream if self._streamed else self._request
+        while True:
+            self._saying = False
+            try:
+                with _untraced():
+                    return await request(parameters)
+            except Exception as error:
+                failure = failure_of(error, self._provider)
+            # Raised out here, so that no traceback shows what the provider wrote.
+            if self._saying and failure.passing:
+                raise VoiceError("voice_cut", provider=self._provider)
+            if not failure.passing or not await attempts.again(failure.after):
+                raise failure.error
+
+    async def _request(self, parameters: ModelRequestParameters) -> ModelResponse:
+        from pydantic_ai.direct import model_request
+
+        response = await model_request(
+            self._model,
+            self._messages,
+            model_settings=self._settings,
+            model_request_parameters=parameters,
+            instrument=False,
+        )
+        if response.text:
+            self._say(response.text)
+        return response
+
+    async def _request_stream(self, parameters: ModelRequestParameters) -> ModelResponse:
+        from pydantic_ai.direct import model_request_stream
+        from pydantic_ai.exceptions import ModelConnectionError, UnexpectedModelBehavior
+
+        try:
+            async with model_request_stream(
+                self._model,
+                self._messages,
+                model_settings=self._settings,
+                model_request_parameters=parameters,
+                instrument=False,
+            ) as stream:
+                async for event in stream:
+                    if piece := _piece(event):
+                        self._say(piece)
+                response = stream.get()
+        except ModelConnectionError as error:
+            if error.phase in {"pool", "connect", "write"}:
+                raise
+            raise CutShort from None
+        except UnexpectedModelBehavior:
+            raise CutShort from None
+        if not _has_ended(self._model, response):
+            raise CutShort
+        return response
+
+    def _say(self, piece: str) -> None:
+        """Show a piece; what the model says before and after its calls are two paragraphs."""
+        if self._said and not self._saying:
+            self._show("\n\n")
+        self._said = self._saying = True
+        self._show(piece)
+
+    def _count(self, response: ModelResponse) -> None:
+        self._tokens += response.usage.input_tokens + response.usage.output_tokens
+        if self._tokens > self._prompt.limits.tokens:
+            raise VoiceError("voice_limit", limit="tokens")
+
+    async def _call(self, response: ModelResponse) -> None:
+        """Answer every call of a response exactly once, in order and one after the other."""
+        from pydantic_ai.messages import ModelRequest, ToolReturnPart
+
+        toolbox = self._prompt.toolbox
+        assert toolbox is not None
+        response = _with_distinct_ids(response)
+        answers: list[ToolReturnPart] = []
+        for call in response.tool_calls:
+            name = self._names.get(call.tool_name, call.tool_name)
+            answer = await asyncio.to_thread(toolbox.call, name, _arguments(call))
+            answers.append(ToolReturnPart(call.tool_name, dict(answer), tool_call_id=call.tool_call_id))
+        self._messages += [response, ModelRequest(parts=answers)]
+
+
+# --- what is said to the model ---------------------------------------------------------------------------------------
+
+
+def _opening(prompt: Prompt) -> list[ModelMessage]:
+    """The system message, the history and the user's message."""
+    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
+
+    messages: list[ModelMessage] = [ModelRequest(parts=[SystemPromptPart(_system_message(prompt))])]
+    for line in prompt.history:
+        if line.role == "user":
+            messages.append(ModelRequest(parts=[UserPromptPart(_attributed(line))]))
+        else:
+            messages.append(ModelResponse(parts=[TextPart(_attributed(line))]))
+    messages.append(ModelRequest(parts=[UserPromptPart(prompt.text)]))
+    return messages
+
+
+def _attributed(line: Line) -> str:
+    return f"{line.author}: {line.text}" if line.author else line.text
+
+
+def _system_message(prompt: Prompt) -> str:
+    """Who speaks, how, and what this turn is about; a blank line between blocks."""
+
+    def words(key: str, **fields: str) -> str:
+        return render(f"voice.system.{key}", prompt.language, fields)
+
+    blocks = [words("agent", agent=prompt.agent_name), words("language"), words("data")]
+    if prompt.persona:
+        blocks.insert(1, words("persona", persona=prompt.persona))
+    if any(line.author for line in prompt.history):
+        blocks.append(words("group"))
+    if prompt.skills:
+        cards = [f"- {card.id}: {' '.join(card.description.split())}" for card in prompt.skills]
+        blocks.append("\n".join([words("skills"), *cards]))
+    if prompt.instruction is not None and prompt.instruction.text:
+        blocks.append("\n".join([words("instruction"), prompt.instruction.text]))
+    return "\n\n".join(blocks)
+
+
+def wire_names(names: Iterable[str]) -> dict[str, str]:
+    """Each name of a tool and the name it has in the protocol: ``[A-Za-z0-9_-]{1,64}``, no two alike.
+
+    The same set of names gives the same result, in any order. A name the protocol accepts stays as it is; in others
+    every other character becomes ``_``, and where that is too long or not unique a digest of the name follows.
+    """
+    wanted = {name: re.sub(r"[^A-Za-z0-9_-]", "_", name) for name in names}
+    times = Counter(wanted.values())
+    wires = {
+        name: wire for name, wire in wanted.items() if WIRE_NAME.fullmatch(wire) and (wire == name or times[wire] == 1)
+    }
+    for name in sorted(wanted.keys() - wires.keys()):
+        wires[name] = _digested(name, wanted[name], taken=set(wires.values()))
+    return wires
+
+
+def _digested(name: str, wire: str, taken: set[str]) -> str:
+    digests = (hashlib.sha256(f"{salt}{name}".encode()).hexdigest()[:8] for salt in itertools.count())
+    candidates = (f"{wire[:55]}_{digest}" for digest in digests)
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def _parameters(tools: Sequence[PlanTool], names: Mapping[str, str]) -> ModelRequestParameters:
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+    # Not strict: a provider's dialect of JSON Schema is no skill's concern; arguments are checked where they arrive.
+    definitions = {
+        tool.name: ToolDefinition(
+            name=names[tool.name],
+            description=tool.description,
+            parameters_json_schema=dict(tool.input_schema),
+            strict=False,
+        )
+        for tool in tools
+    }
+    return ModelRequestParameters(function_tools=list(definitions.values()))
+
+
+# --- what the model says ---------------------------------------------------------------------------------------------
+
+
+def _piece(event: object) -> str:
+    """The text of an event of a stream; empty where it has none to show."""
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+    match event:
+        case PartStartEvent(part=TextPart(content=piece)) | PartDeltaEvent(delta=TextPartDelta(content_delta=piece)):
+            return piece
+        case _:
+            return ""
+
+
+def _has_ended(model: Model, response: ModelResponse) -> bool:
+    """Whether a stream came to the end that the provider marks.
+
+    The library takes an OpenAI stream without a finish reason for a complete one; only the provider's own reason
+    tells the two apart.
+    """
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    if response.state != "complete" or response.finish_reason is None:
+        return False
+    if isinstance(model, OpenAIChatModel) and response.finish_reason == "stop":
+        return "finish_reason" in (response.provider_details or {})
+    return True
+
+
+def _with_distinct_ids(response: ModelResponse) -> ModelResponse:
+    """The same response; a call that repeats the id of an earlier one gets its own, so that each has its answer."""
+    seen: set[str] = set()
+    parts = list(response.parts)
+    for index, call in enumerate(parts):
+        if not _is_call(call):
+            continue
+        if call.tool_call_id in seen:
+            parts[index] = call = replace(call, tool_call_id=f"{call.tool_call_id}-{index}")
+        seen.add(call.tool_call_id)
+    return replace(response, parts=parts)
+
+
+def _is_call(part: object) -> TypeGuard[ToolCallPart]:
+    from pydantic_ai.messages import ToolCallPart
+
+    return isinstance(part, ToolCallPart)
+
+
+def _arguments(call: ToolCallPart) -> Any:
+    """Arguments as JSON values; what is no JSON stays the text it is, for the dispatcher to refuse."""
+    if not isinstance(call.args, str):
+        return {} if call.args is None else call.args
+    if not call.args.strip():
+        return {}
+    try:
+        return json.loads(call.args, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return call.args
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+# --- running and clients ---------------------------------------------------------------------------------------------
+
+
+def _run(make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run to the end on an event loop of its own; on another thread where this one has a loop already."""
+    if not _has_running_loop():
+        asyncio.run(make())
+        return
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(context.run, lambda: asyncio.run(make())).result()
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Tell instrumentation of HTTP and model clients to record nothing of what is done inside."""
+    from opentelemetry import context
+
+    token = context.attach(context.set_value("suppress_instrumentation", True))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+def model_voice(
+    model: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    retries: RetryBudget | None = None,
+    history_length: int = HISTORY_LENGTH,
+    settings: Mapping[str, Any] | None = None,
+) -> ModelVoice:
+    """The voice of a model.
+
+    Args:
+        model: ``openai:NAME``; with ``base_url`` also a plain ``NAME``, sent as it is; or another ``provider:NAME``
+            that pydantic-ai knows
+        base_url: an endpoint that speaks OpenAI's chat completions; None for the provider's own
+        api_key: None for the one in the provider's environment variable. An endpoint of ``base_url`` is sent none but
+            this one.
+        retries: the default budget where None
+        history_length: how many earlier messages the model is shown
+        settings: pydantic-ai's ``ModelSettings``, such as ``temperature``
+
+    Raises:
+        InvalidInput: ``voice_provider`` where the provider is unknown or its package is missing, ``voice_key_missing``,
+            ``voice_base_url`` where that is no HTTP address.
+    """
+    provider, _, name = model.partition(":")
+    api_key = (api_key or "").strip() or None
+    if base_url is not None:
+        provider = COMPATIBLE
+        open_model = _compatible(model.removeprefix(f"{OPENAI}:"), base_url, api_key)
+    elif provider == OPENAI and name:
+        open_model = _openai(name, api_key)
+    else:
+        open_model, own = _inferred(model, api_key)
+        settings = {**own, **(settings or {})}
+    return ModelVoice(
+        model, open_model, provider=provider, retries=retries, history_length=history_length, settings=settings
+    )
+
+
+def _openai(name: str, api_key: str | None) -> OpenModel:
+    """Clients of OpenAI's chat completions."""
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    key = api_key or os.environ.get("OPENAI_API_KEY", "").strip()
+    if not key:
+        raise InvalidInput("voice_key_missing", provider=OPENAI, variable="OPENAI_API_KEY")
+
+    @asynccontextmanager
+    async def open_model() -> AsyncIterator[Model]:
+        async with _client(None, key) as client:
+            yield OpenAIChatModel(name, provider=OpenAIProvider(openai_client=client))
+
+    return open_model
+
+
+def _compatible(name: str, base_url: str, api_key: str | None) -> OpenModel:
+    """Clients of another endpoint for chat completions."""
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    if not re.match(r"https?://[^/]", base_url):
+        raise InvalidInput("voice_base_url", field="base_url")
+
+    @asynccontextmanager
+    async def open_model() -> AsyncIterator[Model]:
+        async with _client(base_url, api_key or "none") as client:
+            client.organization = client.project = None  # from the environment, and OpenAI's own business
+            provider = OpenAICompatibleProvider(COMPATIBLE, openai_client=client)
+            yield OpenAIChatModel(name, provider=provider)
+
+    return open_model
+
+
+def _client(base_url: str | None, api_key: str) -> AsyncOpenAI:
+    """A client that retries nothing itself; closing it closes its connections."""
+    import httpx2
+    from openai import AsyncOpenAI
+
+    http = httpx2.AsyncClient(verify=_tls(), timeout=httpx2.Timeout(600, connect=5), follow_redirects=True)
+    return AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Reading the certificates takes longer than all else in making a client."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+def _inferred(model: str, api_key: str | None) -> tuple[OpenModel, dict[str, Any]]:
+    """Clients of any other provider that the library knows, and the settings that keep them from retrying themselves.
+
+    Making one says what is missing before the first turn does.
+    """
+    from pydantic_ai.models import infer_model
+    from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
+
+    provider, _, name = model.partition(":")
+    if not provider or not name:
+        raise _unusable(provider if name else "")
+
+    def new_provider(name: str) -> Provider[Any]:
+        if api_key is None:
+            return infer_provider(name)
+        # Every provider that takes a key calls it so; one that does not refuses it.
+        return infer_provider_class(name)(api_key=api_key)  # type: ignore[call-arg]
+
+    @asynccontextmanager
+    async def open_model() -> AsyncIterator[Model]:
+        async with infer_model(model, new_provider) as opened:
+            yield opened
+
+    try:
+        made = infer_model(model, new_provider)
+    except Exception as error:
+        problem = _unusable(provider, error)
+    else:
+        return open_model, {} if "max_retries" in made.unsupported_settings else {"max_retries": 0}
+    raise problem
+
+
+def _unusable(provider: str, error: Exception | None = None) -> InvalidInput:
+    """Why there is no client for a provider: no key, or nothing that knows it."""
+    variable = re.search(r"`([A-Z][A-Z0-9_]*_KEY)`", str(error))
+    if variable is not None and not isinstance(error, ImportError):
+        return InvalidInput("voice_key_missing", provider=provider, variable=variable[1])
+    return InvalidInput("voice_provider", provider=provider, install=f"pydantic-ai-slim[{provider or 'PROVIDER'}]")
