@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import prowess.secrets.store  # noqa: F401 - its table is part of the schema
 from prowess.access.service import GrantService
 from prowess.adapters.voices.offline import OfflineVoice
 from prowess.builtin import builtin_skills
