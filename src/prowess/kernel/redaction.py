@@ -20,6 +20,7 @@ MAX_SECRET = 16_384
 _HEAD = MIN_SECRET
 """The first characters of a writing, by which it is found; no writing is shorter than its value."""
 _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
+_JSON_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|.)", re.DOTALL)
 _DOCUMENT_MARKS = {"{": f'{{"{MARK}":"{MARK}"}}', "[": f'["{MARK}"]'}
 
 _Span = tuple[int, int]
@@ -60,14 +61,15 @@ class Redactor:
     def redact(self, text: str) -> str:
         """``text`` without any of the values, in any of their ``writings``; the same object where there was none.
 
-        Overlapping values go together. A JSON document remains one: its strings and numbers are redacted one by one.
+        Overlapping values go together. A JSON document remains one: its strings and numbers are redacted one by one,
+        as they are without their escapes, so that a writing within a document within a document is found too.
         """
         if self._pattern is None:
             return text
         spans = self._spans(text)
-        if not spans:
-            return text
-        return self._redact_json(text) if _is_document(text) else _cut(text, spans)
+        if (spans or "\\" in text) and _is_document(text):
+            return self._redact_json(text)
+        return _cut(text, spans) if spans else text
 
     def redact_value(self, value: Any) -> Any:
         """The same for a JSON-like value, keys included; a number that is a secret becomes ``[secret]`` as well."""
@@ -125,7 +127,10 @@ class Redactor:
     def _redact_json(self, document: str) -> str:
         clean = _JSON_TOKEN.sub(self._redact_token, document)
         # What still stands there reaches over several tokens: a value that is a JSON document itself, or nearly so.
-        return _cut(clean, self._spans(clean), in_json=True)
+        spans = self._spans(clean)
+        if spans:
+            return _cut(clean, spans, in_json=True)
+        return document if clean == document else clean
 
     def _redact_token(self, token: re.Match[str]) -> str:
         written = token[0]
@@ -176,7 +181,11 @@ def _escaped_forms(value: str) -> set[str]:
 
 
 def _both_cases(texts: Collection[str]) -> set[str]:
-    return {re.sub(r"\\u[0-9a-f]{4}", lambda escape: "\\u" + escape[0][2:].upper(), text) for text in texts}
+    return {_JSON_ESCAPE.sub(_capitals, text) for text in texts}
+
+
+def _capitals(escape: re.Match[str]) -> str:
+    return escape[0] if escape[1] is None else f"\\u{escape[1].upper()}"
 
 
 def _escape(text: str, only: str | None = None) -> str:

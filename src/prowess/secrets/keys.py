@@ -125,13 +125,15 @@ def _read(file: Path) -> bytes:
         descriptor = os.open(file, os.O_RDONLY | _NO_WAIT)
     except OSError as error:
         raise StorageError("secret_key_missing", source=str(file), cause=type(error).__name__) from None
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_FILE:
             raise StorageError("secret_key_malformed", source=str(file), line=1)
         if sys.platform != "win32" and found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise StorageError("secret_key_exposed", file=str(file), mode=f"{stat.S_IMODE(found.st_mode):04o}")
-        return stream.read()
+        return os.read(descriptor, _MAX_FILE)
+    finally:
+        os.close(descriptor)
 
 
 def _parse(content: bytes, source: str) -> KeyRing:
