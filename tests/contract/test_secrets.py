@@ -18,7 +18,7 @@ from prowess import Prowess
 from prowess.chat.model import ChatRef, Message
 from prowess.chat.store import insert_message, messages
 from prowess.db.engine import Database
-from prowess.errors import InvalidInput, NotFound, StorageError
+from prowess.errors import Conflict, InvalidInput, NotFound, StorageError
 from prowess.events.log import EventLog
 from prowess.events.model import Actor
 from prowess.kernel.clock import ManualClock
@@ -434,11 +434,16 @@ def test_u4_a_group_message_that_holds_a_secret_serves_every_agent(
     log = app._parts.log
     service = SecretService(log, KeyRing([OLD]), ticks)
     log.redactors = service.redactor
-    put(service)
-    for agent in ("mira", "nova"):
+    for agent in ("mira", "nova", "lena"):
+        if agent == "nova":
+            put(service)  # set between two answers to one message
         assert turn(app, "m1", f"the key is {VALUE}", group="g1", agent=agent).message_id == "m1"
-    assert rows(url, "SELECT text FROM messages WHERE author_kind = 'user'") == [{"text": f"the key is {MARK}"}]
-    assert places_of(url, VALUE) == set()
+    for agent in ("mira", "nova"):
+        assert turn(app, "m2", f"the key is {VALUE}", group="g1", agent=agent).message_id == "m2"
+    said = rows(url, "SELECT text FROM messages WHERE author_kind = 'user' ORDER BY seq")
+    assert [row["text"] for row in said] == [f"the key is {VALUE}", f"the key is {MARK}"]
+    with pytest.raises(Conflict):
+        turn(app, "m2", "something else", group="g1", agent="lena")
 
 
 # --- the hook --------------------------------------------------------------------------------------------------------
