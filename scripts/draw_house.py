@@ -27,7 +27,7 @@ FLOORS = {
     "growth": {"learning", "lifecycle", "packages", "validation"},
     "work": {"automation"},
     "turn": {"turns"},
-    "things": {"skills", "memory", "chat"},
+    "things": {"skills", "memory", "chat", "secrets"},
     "law": {"access"},
     "ground": {"events", "db", "kernel", "errors", "messages"},
 }

@@ -15,6 +15,8 @@ from sqlalchemy import Connection, Insert, Select, Table
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.sql.dml import UpdateBase
 
+from prowess.db.engine import REDACTOR, redacted
+
 _Processor = Callable[[Any], Any]
 
 
@@ -60,8 +62,12 @@ class Statement:
     def _execute(self, connection: Connection, values: Mapping[str, Any]) -> tuple[_Compiled, Any]:
         compiled = self._compiled.get(connection.dialect.name) or self._compile(connection)
         merged = {**compiled.defaults, **values} if compiled.defaults else values
-        parameters = merged if compiled.names is None else [merged[name] for name in compiled.names]
-        cursor = connection.connection.cursor()
+        parameters: Any = merged if compiled.names is None else [merged[name] for name in compiled.names]
+        driver = connection.connection
+        redactor = driver.info.get(REDACTOR)
+        if redactor is not None:
+            parameters = redacted(redactor, parameters)
+        cursor = driver.cursor()
         errors = connection.dialect.loaded_dbapi
         try:
             cursor.execute(compiled.sql, parameters)

@@ -8,7 +8,7 @@ sequence numbers follow commit order is held for one insert and the commit. A fo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -28,9 +28,11 @@ from sqlalchemy import (
 
 from prowess.db.engine import Database
 from prowess.db.metadata import BigIntKey, instant, metadata
+from prowess.errors import InvalidInput
 from prowess.events.model import EVENT_TYPES, Actor, Event
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.clock import Clock, from_ms, to_ms
+from prowess.kernel.redaction import NO_REDACTION, Redactor
 
 _APPEND_LOCK = 0x50524F57  # "PROW": one advisory lock for one log
 
@@ -87,11 +89,16 @@ _AFTER = (
 class Transaction:
     """A write in progress: a connection for state, ``emit`` for events, one instant for both."""
 
-    def __init__(self, connection: Connection, tenant: str | None, now: datetime) -> None:
+    def __init__(
+        self, connection: Connection, tenant: str | None, now: datetime, redactor: Redactor = NO_REDACTION
+    ) -> None:
         self.connection = connection
         self.tenant = tenant
         self.now = now
         self.now_ms = to_ms(now)
+        self.redact = redactor.redact
+        """(text) → the text as this transaction stores it: without the tenant's secrets"""
+        self._redactor = redactor
         self._rows: list[tuple[Any, ...]] = []
         self.emitted: list[str] = []
 
@@ -112,10 +119,17 @@ class Transaction:
         decision: str | None = None,
         **data: Any,
     ) -> None:
-        """Append an event when this transaction commits. ``kind`` must be in ``EVENT_TYPES`` (``KeyError``)."""
+        """Append an event when this transaction commits. ``kind`` must be in ``EVENT_TYPES`` (``KeyError``).
+
+        Raises ``InvalidInput('id_holds_secret')`` where an id holds a secret of the tenant: redacted, two ids would be
+        one, and what belongs to one person would be another's.
+        """
         audit = EVENT_TYPES[kind].audit
         chat_kind, chat_id = chat or (None, None)
         skill_id, skill_version = skill or (None, None)
+        if self._redactor:
+            ids = {"tenant": tenant, "actor": actor.id, "user": user, "agent": agent, "message_id": message_id}
+            self._refuse_secret_ids({**ids, "chat": chat_id, "skill": skill_id})
         self._rows.append(
             (
                 tenant,
@@ -140,6 +154,11 @@ class Transaction:
         )
         self.emitted.append(kind)
 
+    def _refuse_secret_ids(self, ids: Mapping[str, str | None]) -> None:
+        for field, value in ids.items():
+            if value is not None and self.redact(value) != value:
+                raise InvalidInput("id_holds_secret", field=field)
+
     def flush(self, dialect: str) -> None:
         """Insert the buffered events; called once, just before the commit."""
         if not self._rows:
@@ -150,17 +169,29 @@ class Transaction:
 
 
 class EventLog:
-    """The log of one database."""
+    """The log of one database. ``redactors`` gives the redactor of a tenant; it may be set later."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, redactors: Callable[[str], Redactor] | None = None) -> None:
         self.database = database
         self.clock = clock
+        self.redactors = redactors
+
+    def redactor(self, tenant: str) -> Redactor:
+        """What redacts the tenant's secrets. Not to be asked inside a write."""
+        return NO_REDACTION if self.redactors is None else self.redactors(tenant)
 
     @contextmanager
-    def transaction(self, tenant: str | None) -> Iterator[Transaction]:
-        """State and events of one tenant, together or not at all; null: upkeep over all of them, which adds no text."""
-        with self.database.write() as connection:
-            transaction = Transaction(connection, tenant, self.clock.now())
+    def transaction(self, tenant: str | None, *, redacted: bool = True) -> Iterator[Transaction]:
+        """State and events of one tenant, together or not at all; null: upkeep over all of them, which adds no text.
+
+        The tenant's secrets are redacted in all that is written, unless ``redacted`` is false: for writes that hold
+        nothing but ids and names.
+        """
+        redactor = NO_REDACTION
+        if redacted and tenant is not None:
+            redactor = self.redactor(tenant)  # before the write: it may have to read
+        with self.database.write(redactor) as connection:
+            transaction = Transaction(connection, tenant, self.clock.now(), redactor)
             yield transaction
             transaction.flush(self.database.dialect)
 

@@ -60,6 +60,9 @@ EVENT_TYPES: Mapping[str, EventType] = {
     "memory.added": EventType("something was remembered", audit=True),
     "memory.corrected": EventType("a memory was corrected", audit=True),
     "memory.deleted": EventType("a memory was deleted", audit=True),
+    "secret.set": EventType("a secret was set or replaced", audit=True),
+    "secret.deleted": EventType("a secret was deleted", audit=True),
+    "secret.rotated": EventType("a secret was encrypted anew", audit=True),
     "memory.exported": EventType("memories were exported", audit=True),
 }
 

@@ -64,6 +64,7 @@ class MemoryService:
         if keep is not None and keep <= timedelta(0):
             raise InvalidInput("bad_keep", field="keep")
         with self._log.transaction(tenant) as transaction:
+            text = transaction.redact(text)  # before its search terms are made
             expires = transaction.now + (SHORT_TERM if keep is None else keep) if layer is MemoryLayer.L2 else None
             memory = Memory(
                 id=self._ids.new("mem"),
@@ -106,7 +107,7 @@ class MemoryService:
                 raise NotFound("memory_not_found", memory=memory_id)
             new = replace(
                 old,
-                text=text,
+                text=transaction.redact(text),
                 importance=old.importance if importance is None else float(importance),
                 updated_at=transaction.now,
                 revision=old.revision + 1,

@@ -17,10 +17,12 @@ from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.memory import Memories
 from prowess.runtime.facade.permissions import Permissions
 from prowess.runtime.facade.records import Records
+from prowess.runtime.facade.secrets import Secrets
 from prowess.runtime.facade.skills import Skills
 from prowess.runtime.facade.turns import Turns
 from prowess.runtime.settings import Options
 from prowess.runtime.wiring import wire
+from prowess.secrets.keys import KeyRing
 from prowess.turns.definitions import SkillDefinition, ToolGroup
 from prowess.turns.limits import TurnLimits
 from prowess.turns.ports import Voice
@@ -28,7 +30,7 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(Turns, Chats, Permissions, Memories, Skills, Records):
+class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Records):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -66,6 +68,7 @@ def open(
     limits: TurnLimits | None = None,
     system_skills: Iterable[str] = (),
     system_tools: Iterable[str] = (),
+    secret_keys: KeyRing | str | Path | None = None,
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -78,11 +81,13 @@ def open(
     one everybody may use everything that an agent has; with ``server`` that is refused unless ``allow_all`` says so
     (rulings 12.9, 12.23). ``policies`` are files of rules, ``guards`` your own code asked before each tool call,
     ``mode`` how far to go without asking, ``limits`` what one turn may cost. ``system_skills`` and ``system_tools``
-    are exempt from entitlement, each of them alone (G10).
+    are exempt from entitlement, each of them alone (G10). ``secret_keys``: the file of the keys that secrets are
+    encrypted with (default: ``PROWESS_SECRET_KEY`` or the file ``PROWESS_SECRET_KEY_FILE``; without any, none can be
+    stored).
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
-    hold, and for ``resolver_required``.
+    hold, for ``resolver_required``, and ``StorageError`` for keys that cannot be used.
     """
     options = Options(
         clock=clock,
@@ -101,6 +106,7 @@ def open(
         limits=limits,
         system_skills=system_skills,
         system_tools=system_tools,
+        secret_keys=secret_keys,
     )
     return Prowess(wire(url, options))
 

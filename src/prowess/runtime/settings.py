@@ -15,6 +15,7 @@ from prowess.access.model import Mode
 from prowess.access.resolver import CapabilityResolver
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
+from prowess.secrets.keys import KeyRing
 from prowess.turns.definitions import SkillDefinition, ToolGroup
 from prowess.turns.limits import TurnLimits
 from prowess.turns.ports import Voice
@@ -59,3 +60,4 @@ class Options:
     limits: TurnLimits | None = None
     system_skills: Iterable[str] = ()
     system_tools: Iterable[str] = ()
+    secret_keys: KeyRing | str | Path | None = None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from prowess.access.model import Mode
 from prowess.access.policies import PolicySet, load_policies
@@ -17,13 +19,15 @@ from prowess.chat.service import ChatService
 from prowess.db.clock import postgres_clock
 from prowess.db.engine import Database
 from prowess.db.schema import migrate
-from prowess.errors import Conflict, InvalidInput
+from prowess.errors import Conflict, InvalidInput, StorageError
 from prowess.events.log import EventLog
 from prowess.kernel.clock import Clock, SystemClock
 from prowess.kernel.ids import IdSource, RandomIds
 from prowess.kernel.names import normalise_skill_name
 from prowess.memory.service import MemoryService
 from prowess.runtime.settings import Options
+from prowess.secrets.keys import KEY_FILE_VARIABLE, KeyRing, read_keys
+from prowess.secrets.service import SecretService
 from prowess.skills.catalog import CatalogService
 from prowess.skills.service import SkillService, served_manifest
 from prowess.skills.store import StoredSkill
@@ -64,6 +68,7 @@ class Parts:
     mode: Mode
     roles: RoleService
     standing: StandingService
+    secrets: SecretService
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -92,7 +97,9 @@ def wire(url: str, options: Options) -> Parts:
     resolver = RoleResolver(log) if options.resolver == "roles" else options.resolver
     surfaces = SurfaceSource(resolver, server=options.server, allow_all=options.allow_all)
     reader = FactReader(log, chat, catalog, policies, marks)
-    dispatcher = Dispatcher(log, ids, memory, tuple(options.guards))
+    secrets = SecretService(log, _keys(options))
+    log.redactors = secrets.redactor
+    dispatcher = Dispatcher(log, ids, memory, secrets, tuple(options.guards))
     engine = TurnEngine(
         log=log,
         reader=reader,
@@ -126,7 +133,21 @@ def wire(url: str, options: Options) -> Parts:
         mode=mode,
         roles=RoleService(log),
         standing=StandingService(log, ids),
+        secrets=secrets,
     )
+
+
+def _keys(options: Options) -> KeyRing | None:
+    """The keys of the secrets; none where neither an option nor the environment names any."""
+    given = options.secret_keys
+    if isinstance(given, KeyRing):
+        return given
+    try:
+        return read_keys(None if given is None else Path(given))
+    except StorageError as error:
+        if given is None and error.code == "secret_key_missing" and not os.environ.get(KEY_FILE_VARIABLE):
+            return None
+        raise
 
 
 def _mode(mode: Mode | str) -> Mode:

@@ -14,12 +14,13 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from prowess.access.capabilities import META_TOOLS
 from prowess.access.surface import SKILL_GROUP_SUFFIX
 from prowess.errors import InvalidInput
 from prowess.memory.model import MemoryHit
+from prowess.secrets.model import SecretSlot
 from prowess.skills.manifest import SkillKind, SkillManifest
 from prowess.skills.matchers import Matchers
 
@@ -144,6 +145,8 @@ class ToolContext:
     cancel: CancelToken
     memories: MemoryReader | None = None
     """set where the skill declared and was granted ``memory:read``"""
+    secrets: Mapping[str, SecretStr] = field(default_factory=dict, repr=False)
+    """what the declared slots hold, by name; ``get_secret_value()`` shows it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,8 @@ class ToolSkill:
     """(validated output, language) → instruction"""
     effect: Literal["read", "write"] = "read"
     """a repeated read runs again, a repeated write returns its recorded outcome (X4)"""
+    secrets: tuple[SecretSlot, ...] = ()
+    """slots that must be filled: the caller's own, the tenant's or the skill's; without them the call fails (U4)"""
     resource: Callable[[Any], str | None] | None = None
     """validated input → what the call acts on: an address, a path, a command (ruling 12.32). Then grants and policies
     can be for some resources, and an "always allow" binds this one; without it, it binds the very arguments (U5)"""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
@@ -35,12 +35,14 @@ from prowess.access.model import (
 from prowess.access.standing.service import difference
 from prowess.access.standing.store import current_standing
 from prowess.access.store import active_grants
+from prowess.errors import ProwessError
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Actor
 from prowess.kernel.canonical import digest
 from prowess.kernel.ids import IdSource
 from prowess.memory.service import MemoryService
 from prowess.messages import render
+from prowess.secrets.service import SecretService
 from prowess.skills.bindings import is_enabled
 from prowess.skills.store import bindings_for
 from prowess.turns.definitions import CancelToken, ToolContext, ToolSkill
@@ -97,10 +99,18 @@ Arguments = Callable[[], Mapping[str, Any]]
 class Dispatcher:
     """Runs tool calls."""
 
-    def __init__(self, log: EventLog, ids: IdSource, memory: MemoryService, guards: Sequence[Guard] = ()) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        ids: IdSource,
+        memory: MemoryService,
+        secrets: SecretService,
+        guards: Sequence[Guard] = (),
+    ) -> None:
         self._log = log
         self._ids = ids
         self._memory = memory
+        self._secrets = secrets
         self._guards = tuple(guards)
 
     def call(self, call: Call, arguments: Arguments) -> ToolOutcome:
@@ -324,18 +334,51 @@ class Dispatcher:
     def _execute(self, call: Call, call_id: str, validated: BaseModel, decision: Decision) -> ToolOutcome:
         started = time.perf_counter()
         try:
-            output = execute(call.tool, self._context(call, decision), validated)
+            output = self._redacted(call, execute(call.tool, self._context(call, decision), validated))
         except ToolFailure as failure:
             status: Literal["timeout", "failed"] = "timeout" if failure.code == "timeout" else "failed"
             written = self._finish(call, call_id, ExecutionStatus(status), failure.code, started)
+            message = render(f"tool.{failure.code}", call.language, {"tool": call.tool.tool_id})
             return ToolOutcome(
-                call_id, call.tool.tool_id, status, decision=decision, error_code=failure.code, events=written
+                call_id,
+                call.tool.tool_id,
+                status,
+                decision=decision,
+                error_code=failure.code,
+                message=message,
+                events=written,
             )
         written = self._finish(call, call_id, ExecutionStatus.SUCCEEDED, None, started)
         return ToolOutcome(call_id, call.tool.tool_id, "succeeded", output=output, decision=decision, events=written)
 
+    def _redacted(self, call: Call, output: BaseModel) -> BaseModel:
+        """The output without secrets: whoever reads it, no one needs them (U4). Raises ``ToolFailure``."""
+        redactor = self._secrets.redactor(call.request.tenant)
+        if not redactor:
+            return output
+        plain = output.model_dump(mode="json")
+        redacted = redactor.redact_value(plain)
+        if redacted == plain:
+            return output
+        try:
+            return call.tool.output_schema.model_validate(redacted)
+        except ValidationError:
+            raise ToolFailure("invalid_output") from None
+
+    def _opened(self, call: Call) -> dict[str, SecretStr]:
+        """What the declared slots hold. A slot that is empty fails the call: nobody else's stands in (U4)."""
+        request = call.request
+        opened: dict[str, SecretStr] = {}
+        for slot in call.tool.secrets:
+            owner = slot.owner(tenant=request.tenant, user=request.user, skill=call.tool.manifest.id)
+            try:
+                opened[slot.name] = self._secrets.open(request.tenant, owner, slot.name)
+            except ProwessError as error:
+                raise ToolFailure(error.code) from None
+        return opened
+
     def _context(self, call: Call, decision: Decision) -> ToolContext:
-        """The resources that the skill declared and the user granted, and nothing else (M2)."""
+        """The resources that the skill declared and the user granted, and nothing else (M2). Raises ``ToolFailure``."""
         request, manifest = call.request, call.tool.manifest
         granted = {grant.code for grant in decision.grants}
         layers = frozenset(str(layer) for layer in manifest.permissions.memory.read_layers)
@@ -347,6 +390,7 @@ class Dispatcher:
             language=call.language,
             now=self._log.clock.now(),
             cancel=CancelToken(),
+            secrets=self._opened(call),
             memories=self._memory.reader(request.tenant, request.user, request.agent, layers) if readable else None,
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -179,9 +180,11 @@ class TurnEngine:
         else:
             prompt = await asyncio.to_thread(self._prompt, plan)
             try:
-                async for piece in self.voice.stream(prompt):
-                    pieces.append(piece)
-                    yield piece
+                # Closed here when nobody listens any more, so that nothing of it runs on.
+                async with _closing(self.voice.stream(prompt)) as said:
+                    async for piece in said:
+                        pieces.append(piece)
+                        yield piece
                 check_text("".join(pieces), "reply", limit=MAX_REPLY_TEXT)
             except Exception as error:
                 failure = _as_voice_error(error)
@@ -306,7 +309,7 @@ class TurnEngine:
             request=request,
             agent=reading.facts.agent,
             record=record,
-            instruction=record.instruction,
+            instruction=self._redacted(request, record.instruction),
             reply=reply,
             replayed=replayed,
             language=language_of(request.text, reading.facts.agent.language),
@@ -341,6 +344,14 @@ class TurnEngine:
         )
         return self._dispatcher.call(call, arguments)
 
+    def _redacted(self, request: TurnRequest, instruction: Instruction | None) -> Instruction | None:
+        """An instruction may quote the user, who may have typed a secret: no model is told (U4)."""
+        redactor = self._log.redactor(request.tenant)
+        if instruction is None or not redactor:
+            return instruction
+        say = tuple(map(redactor.redact, instruction.say))
+        return Instruction(redactor.redact(instruction.text), say, instruction.language)
+
     def _equipped(self, request: TurnRequest) -> frozenset[GroupId] | None:
         with self._log.database.read() as connection:
             return find_equipped(connection, request)
@@ -362,7 +373,7 @@ class TurnEngine:
             agent_name=plan.agent.name,
             persona=plan.agent.persona,
             language=plan.language,
-            text=plan.request.text,
+            text=self._log.redactor(plan.request.tenant).redact(plan.request.text),
             instruction=plan.instruction,
             history=history,
             skills=self._cards(plan) if wanted else (),
@@ -380,6 +391,17 @@ class TurnEngine:
             and plan.request.scope in entry.manifest.scopes
             and entry.manifest.id != plan.serving
         )[:MAX_CARDS]
+
+
+@asynccontextmanager
+async def _closing(pieces: AsyncIterator[str]) -> AsyncIterator[AsyncIterator[str]]:
+    """Closes a stream that can be closed; one that is a plain iterator cannot."""
+    try:
+        yield pieces
+    finally:
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()
 
 
 _NO_RIGHTS = Rights((CapabilitySurface.DENY_ALL,))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from prowess.access.model import ApprovalMode, PermissionRequirement, Risk
+from prowess.secrets.model import OwnerKind, SecretSlot
 from prowess.skills.manifest import ChatScope, RequirementSpec, SkillKind, SkillManifest, TriggerRules
 from prowess.turns.definitions import (
     Instruction,
@@ -92,14 +93,18 @@ def tool_skill(
     timeout: timedelta = timedelta(seconds=2),
     max_calls_per_turn: int = 1,
     effect: Literal["read", "write"] = "read",
+    resource: Callable[[Any], str | None] | None = None,
+    secrets: Iterable[SecretSlot | tuple[str, OwnerKind]] = (),
     version: str = "1.0.0",
     keywords: Iterable[str] = (),
     patterns: Iterable[str] = (),
     scopes: Iterable[ChatScope | str] = (ChatScope.SINGLE,),
     **manifest: Any,
 ) -> ToolSkill:
-    """A tool skill (X1). ``permissions``: requirements, or ``(code, risk)`` with the approval that the risk needs.
+    """A tool skill (X1).
 
+    ``permissions``: requirements, or ``(code, risk)`` with the approval that the risk needs; ``secrets``: slots, or
+    ``(name, "user" | "tenant" | "skill")``.
     Raises ``pydantic.ValidationError``, ``ValueError`` for a risk and approval that do not fit (G1),
     ``InvalidInput('tool_bounds')``.
     """
@@ -115,6 +120,8 @@ def tool_skill(
         execute=execute,
         build_system_instruction=build_system_instruction,
         effect=effect,
+        resource=resource,
+        secrets=tuple(slot if isinstance(slot, SecretSlot) else SecretSlot(*slot) for slot in secrets),
     )
     check_definition(skill)
     return skill

@@ -1,0 +1,1 @@
+"""Encrypted slots for the credentials of users, tenants and skills."""
