@@ -9,7 +9,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prowess.access.model import ApprovalMode, Decision, Grant, PermissionRequirement, Risk
+    from prowess.access.actions import command_resource
+    from prowess.access.filters import SkillFilter
+    from prowess.access.guards import CommandGuard, Guard
+    from prowess.access.model import (
+        ApprovalMode,
+        Decision,
+        EffectiveAction,
+        Grant,
+        Mode,
+        PermissionRequirement,
+        Risk,
+        StandingApproval,
+    )
+    from prowess.access.policies import Attempt
+    from prowess.access.resolver import CallContext, CapabilityResolver
+    from prowess.access.roles.model import Role
+    from prowess.access.surface import CapabilitySurface
     from prowess.chat.model import Agent, Message
     from prowess.errors import (
         Conflict,
@@ -27,26 +43,46 @@ if TYPE_CHECKING:
     from prowess.kernel.untrusted import Untrusted, quote
     from prowess.memory.model import Memory, MemoryLayer
     from prowess.runtime.app import Prowess, open
+    from prowess.runtime.models import model_voice
+    from prowess.secrets.model import SecretInfo, SecretOwner, SecretSlot
     from prowess.skills.manifest import SkillManifest
     from prowess.turns.definitions import (
         Instruction,
         PromptSkill,
         ToolContext,
+        ToolGroup,
         ToolSkill,
         ToolTurn,
         WorkflowAdvance,
         WorkflowSkill,
         WorkflowTurn,
     )
+    from prowess.turns.limits import TurnLimits
     from prowess.turns.outcome import ToolOutcome
     from prowess.turns.plan import TurnPlan
-    from prowess.turns.ports import Prompt, Voice
-    from prowess.turns.request import Selection, TurnRequest, TurnResult
+    from prowess.turns.ports import Line, Prompt, SkillCard, ToolBox, Voice, VoiceLimits
+    from prowess.turns.request import PlanTool, Selection, TurnRequest, TurnResult
     from prowess.turns.safety import SafetyPolicy, SafetyRule
     from prowess.turns.writing import prompt_skill, tool_skill, workflow_skill
 
 _HOMES = {
-    "prowess.access.model": ("ApprovalMode", "Decision", "Grant", "PermissionRequirement", "Risk"),
+    "prowess.access.actions": ("command_resource",),
+    "prowess.access.filters": ("SkillFilter",),
+    "prowess.access.guards": ("CommandGuard", "Guard"),
+    "prowess.access.model": (
+        "ApprovalMode",
+        "Decision",
+        "EffectiveAction",
+        "Grant",
+        "Mode",
+        "PermissionRequirement",
+        "Risk",
+        "StandingApproval",
+    ),
+    "prowess.access.policies": ("Attempt",),
+    "prowess.access.resolver": ("CallContext", "CapabilityResolver"),
+    "prowess.access.roles.model": ("Role",),
+    "prowess.access.surface": ("CapabilitySurface",),
     "prowess.chat.model": ("Agent", "Message"),
     "prowess.errors": (
         "Conflict",
@@ -64,21 +100,25 @@ _HOMES = {
     "prowess.kernel.untrusted": ("Untrusted", "quote"),
     "prowess.memory.model": ("Memory", "MemoryLayer"),
     "prowess.runtime.app": ("Prowess", "open"),
+    "prowess.runtime.models": ("model_voice",),
+    "prowess.secrets.model": ("SecretInfo", "SecretOwner", "SecretSlot"),
     "prowess.skills.manifest": ("SkillManifest",),
     "prowess.turns.definitions": (
         "Instruction",
         "PromptSkill",
         "ToolContext",
+        "ToolGroup",
         "ToolSkill",
         "ToolTurn",
         "WorkflowAdvance",
         "WorkflowSkill",
         "WorkflowTurn",
     ),
+    "prowess.turns.limits": ("TurnLimits",),
     "prowess.turns.outcome": ("ToolOutcome",),
     "prowess.turns.plan": ("TurnPlan",),
-    "prowess.turns.ports": ("Prompt", "Voice"),
-    "prowess.turns.request": ("Selection", "TurnRequest", "TurnResult"),
+    "prowess.turns.ports": ("Line", "Prompt", "SkillCard", "ToolBox", "Voice", "VoiceLimits"),
+    "prowess.turns.request": ("PlanTool", "Selection", "TurnRequest", "TurnResult"),
     "prowess.turns.safety": ("SafetyPolicy", "SafetyRule"),
     "prowess.turns.writing": ("prompt_skill", "tool_skill", "workflow_skill"),
 }
@@ -88,46 +128,69 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "ApprovalMode",
+    "Attempt",
+    "CallContext",
+    "CapabilityResolver",
+    "CapabilitySurface",
     "Clock",
+    "CommandGuard",
     "Conflict",
     "Decision",
     "Denied",
+    "EffectiveAction",
     "Event",
     "Grant",
+    "Guard",
     "Instruction",
     "InvalidInput",
     "LimitExceeded",
+    "Line",
     "ManualClock",
     "Memory",
     "MemoryLayer",
     "Message",
+    "Mode",
     "NotFound",
     "PermissionRequirement",
+    "PlanTool",
     "Prompt",
     "PromptSkill",
     "Prowess",
     "ProwessError",
     "Risk",
+    "Role",
     "SafetyPolicy",
     "SafetyRule",
+    "SecretInfo",
+    "SecretOwner",
+    "SecretSlot",
     "Selection",
+    "SkillCard",
     "SkillFileError",
+    "SkillFilter",
     "SkillManifest",
+    "StandingApproval",
     "StorageError",
     "SystemClock",
+    "ToolBox",
     "ToolContext",
+    "ToolGroup",
     "ToolOutcome",
     "ToolSkill",
     "ToolTurn",
+    "TurnLimits",
     "TurnPlan",
     "TurnRequest",
     "TurnResult",
     "Untrusted",
     "Voice",
     "VoiceError",
+    "VoiceLimits",
     "WorkflowAdvance",
     "WorkflowSkill",
     "WorkflowTurn",
+    "command_resource",
+    "model_voice",
     "open",
     "prompt_skill",
     "quote",
