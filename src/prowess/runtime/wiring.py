@@ -76,20 +76,30 @@ def wire(url: str, options: Options) -> Parts:
     definitions = (*builtin_skills(), *options.skills)
     for definition in definitions:
         check_definition(definition)
-    marks = _marks(options)
-    policies = load_policies(options.policies)
-    mode = _mode(options.mode)
-    (options.limits or TurnLimits()).check()
     catalog: CatalogService[SkillDefinition] = CatalogService(definitions, installed_definition)
+    marks, policies = _marks(options), load_policies(options.policies)
     database = Database(url)
     try:
         migrate(database)
-        clock = options.clock
-        if clock is None:
-            clock = SystemClock() if database.dialect == "sqlite" else postgres_clock(database)
+        return _join(database, catalog, marks, policies, options)
     except BaseException:
         database.close()
         raise
+
+
+def _join(
+    database: Database,
+    catalog: CatalogService[SkillDefinition],
+    marks: Marks,
+    policies: PolicySet,
+    options: Options,
+) -> Parts:
+    mode = _mode(options.mode)
+    limits = options.limits or TurnLimits()
+    limits.check()
+    clock = options.clock
+    if clock is None:
+        clock = SystemClock() if database.dialect == "sqlite" else postgres_clock(database)
     ids = options.ids or RandomIds(clock)
     log = EventLog(database, clock)
     chat = ChatService(log, create_missing=options.create_missing)
@@ -112,7 +122,7 @@ def wire(url: str, options: Options) -> Parts:
         surfaces=surfaces,
         policies=policies,
         mode=mode,
-        limits=options.limits,
+        limits=limits,
     )
     return Parts(
         database=database,

@@ -7,6 +7,7 @@ speaks or a tool runs. Whoever loses a race reads again: the same message has be
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -327,8 +328,10 @@ class TurnEngine:
 
     def _dispatch(self, plan: TurnPlan, tool: ToolSkill, arguments: Callable[[], Mapping[str, Any]]) -> ToolOutcome:
         with plan.lock:
-            ordinal = plan.calls[tool.tool_id]
-            plan.calls[tool.tool_id] += 1
+            taken = plan.ordinals.setdefault(tool.tool_id, set())
+            ordinal = next(number for number in itertools.count() if number not in taken)
+            if ordinal < tool.max_calls_per_turn:
+                taken.add(ordinal)
         if ordinal >= tool.max_calls_per_turn:
             return self._dispatcher.refuse(plan.request, tool.tool_id, "over_limit", plan.language)
         run_id = None if plan.record.run is None else plan.record.run.id
@@ -342,7 +345,11 @@ class TurnEngine:
             serving=plan.serving,
             allowed=plan.allowed_tools,
         )
-        return self._dispatcher.call(call, arguments)
+        outcome = self._dispatcher.call(call, arguments)
+        if outcome.status in ("denied", "invalid_input"):
+            with plan.lock:
+                taken.discard(ordinal)  # nothing ran: once it is equipped, permitted or put right it can be called
+        return outcome
 
     def _redacted(self, request: TurnRequest, instruction: Instruction | None) -> Instruction | None:
         """An instruction may quote the user, who may have typed a secret: no model is told (U4)."""

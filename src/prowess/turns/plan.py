@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -36,8 +35,8 @@ class TurnPlan:
     view: TurnView = field(repr=False)
     equipped: Callable[[], frozenset[GroupId] | None] = field(repr=False)
     """what is stored as equipped at this moment"""
-    calls: Counter[str] = field(default_factory=Counter, repr=False)
-    """calls so far, by tool"""
+    ordinals: dict[str, set[int]] = field(default_factory=dict, repr=False)
+    """by tool: which of its calls in this turn ran or are running (X1, X4)"""
     calls_made: int = 0
     """of all tools, refused ones included (T12)"""
     limited: set[str] = field(default_factory=set, repr=False)

@@ -80,7 +80,8 @@ def delete_role(connection: Connection, tenant: str, name: str) -> bool:
 def put_member(connection: Connection, tenant: str, role: str, user: str, at_ms: int) -> bool:
     """Give the user the role; false where they have it."""
     row = {"tenant": tenant, "role": role, "user_id": user, "assigned_at": at_ms}
-    return bool(connection.execute(upsert(connection, role_members).values(**row).on_conflict_do_nothing()).rowcount)
+    stored = upsert(connection, role_members).values(**row).on_conflict_do_nothing()
+    return connection.execute(stored, execution_options={"preserve_rowcount": True}).rowcount == 1
 
 
 def delete_member(connection: Connection, tenant: str, role: str, user: str) -> bool:
