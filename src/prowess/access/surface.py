@@ -105,6 +105,8 @@ class CapabilitySurface:
         """Whether the skill is granted: no dimension is set, or an entry names it."""
         if self.skills is None:
             return self.allows_all
+        if (skill.id, None, None) in self.skills:  # the plainest entry, which nearly all are
+            return True
         return any(entry in self.skills for entry in _entries_of(skill))
 
     def entry_for(self, skill: SkillKey) -> SkillEntry | None:

@@ -30,6 +30,7 @@ from prowess.secrets.keys import KEY_FILE_VARIABLE, KeyRing, read_keys
 from prowess.secrets.service import SecretService
 from prowess.skills.catalog import CatalogService
 from prowess.skills.service import SkillService, served_manifest
+from prowess.skills.staging.service import StagingService
 from prowess.skills.store import StoredSkill
 from prowess.turns.commit import TurnWriter
 from prowess.turns.definitions import PromptSkill, SkillDefinition, check_definition, check_group
@@ -69,6 +70,7 @@ class Parts:
     roles: RoleService
     standing: StandingService
     secrets: SecretService
+    staging: StagingService
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -144,6 +146,7 @@ def _join(
         roles=RoleService(log),
         standing=StandingService(log, ids),
         secrets=secrets,
+        staging=StagingService(log, ids),
     )
 
 

@@ -27,7 +27,7 @@ def bound_entries(catalog: Catalog[D], bindings: Iterable[Binding]) -> tuple[Cat
         if binding.pinned_version is not None:
             pins[binding.skill_id] = binding.pinned_version
     if not disabled and not pins:
-        return tuple(catalog)
+        return catalog.entries
     chosen = (_serving(catalog, entry, pins) for entry in catalog if entry.manifest.id not in disabled)
     return tuple(entry for entry in chosen if entry is not None)
 

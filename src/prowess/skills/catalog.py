@@ -67,6 +67,8 @@ class Catalog(Generic[D]):
         self._skills = {skill_id: _newest_first(versions) for skill_id, versions in sorted(skills.items())}
         current = (_current(versions.values()) for versions in self._skills.values())
         self._current = {entry.manifest.id: entry for entry in current if entry is not None}
+        self.entries = tuple(self._current.values())
+        """the current version of each skill, by id: one and the same tuple for as long as the snapshot serves"""
 
     def get(self, skill_id: str, version: str) -> CatalogEntry[D] | None:
         """That very version, removed or not: running sessions are pinned to it (W4)."""
@@ -82,7 +84,7 @@ class Catalog(Generic[D]):
 
     def __iter__(self) -> Iterator[CatalogEntry[D]]:
         """The current version of each skill, by id."""
-        return iter(self._current.values())
+        return iter(self.entries)
 
     def __len__(self) -> int:
         return len(self._current)

@@ -186,6 +186,11 @@ class ToolSkill:
         """The compiled selection rules of the manifest."""
         return Matchers(self.manifest.triggers)
 
+    @cached_property
+    def input_json_schema(self) -> Mapping[str, Any]:
+        """``input_schema`` as JSON Schema."""
+        return self.input_schema.model_json_schema()
+
 
 SkillDefinition = PromptSkill | WorkflowSkill | ToolSkill
 

@@ -7,9 +7,11 @@ is not granted and one that does not exist are answered by the same words (G8).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from sqlalchemy import Connection
 
 from prowess.access.capabilities import LOAD_SKILL, RESET_TOOLS, CallSurface
 from prowess.access.surface import GroupId
@@ -18,6 +20,7 @@ from prowess.events.model import Actor
 from prowess.kernel.ids import IdSource
 from prowess.messages import render
 from prowess.skills.catalog import BUILT_IN
+from prowess.skills.staging.service import SkillFolder
 from prowess.skills.store import StoredFile, skill_file_rows
 from prowess.turns.equipment import find_equipped, store_equipped
 from prowess.turns.outcome import ToolOutcome
@@ -119,6 +122,13 @@ def meta_tools(view: TurnView, language: str) -> tuple[PlanTool, ...]:
     )
 
 
+def skill_folder(connection: Connection, tenant: str, entry: Entry) -> SkillFolder:
+    """The files of a skill as a model can load them, the manual first; for staging."""
+    manual = _manual(entry).encode()
+    files = {MANUAL: StoredFile(MANUAL, False, sha256(manual).hexdigest(), manual), **_files(connection, tenant, entry)}
+    return SkillFolder(entry.manifest.id, tuple(files.values()))
+
+
 def _load(transaction: Transaction, request: TurnRequest, view: TurnView, arguments: Any) -> LoadedFile | Refusal:
     try:
         asked = LoadArguments.model_validate(arguments)
@@ -129,7 +139,7 @@ def _load(transaction: Transaction, request: TurnRequest, view: TurnView, argume
     entry = view.entry(asked.skill_id)
     if entry is None or request.scope not in entry.manifest.scopes:
         return Refusal("not_found", {"name": asked.skill_id})
-    files = _files(transaction, request.tenant, entry)
+    files = _files(transaction.connection, request.tenant, entry)
     if asked.path != MANUAL and asked.path not in files:
         listed = [MANUAL, *sorted(path for path in files if path != MANUAL)][:MAX_LISTED]
         return Refusal("path_not_found", {"available": listed})
@@ -168,10 +178,10 @@ def _reset(transaction: Transaction, request: TurnRequest, view: TurnView, argum
     return EquippedTools(equipped=_active(after), tools=list(after.tools()))
 
 
-def _files(transaction: Transaction, tenant: str, entry: Entry) -> dict[str, StoredFile]:
+def _files(connection: Connection, tenant: str, entry: Entry) -> dict[str, StoredFile]:
     if entry.source == BUILT_IN:
         return {}
-    rows = skill_file_rows(transaction.connection, tenant, entry.manifest.id, entry.manifest.version)
+    rows = skill_file_rows(connection, tenant, entry.manifest.id, entry.manifest.version)
     return {file.path: file for file in rows}
 
 

@@ -104,4 +104,4 @@ class TurnPlan:
 
 
 def _offer(tool: ToolSkill) -> PlanTool:
-    return PlanTool(tool.tool_id, tool.manifest.id, tool.manifest.description, tool.input_schema.model_json_schema())
+    return PlanTool(tool.tool_id, tool.manifest.id, tool.manifest.description, tool.input_json_schema)

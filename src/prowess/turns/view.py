@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from prowess.access.capabilities import CallSurface, Capabilities, GroupCapability, SkillCapability
@@ -111,13 +111,7 @@ class TurnView:
     @cached_property
     def capabilities(self) -> Capabilities:
         """What the agent has here: enabled skills that pass its filter, before the surface is asked."""
-        entries = [entry for entry in self.bound if self._designed(entry.manifest.id)]
-        grouped = {tool for group in self.marks.groups for tool in group.tools}
-        return Capabilities(
-            (_skill(entry, grouped, self.marks.skills) for entry in entries),
-            (_group(group) for group in self.marks.groups),
-            system_tools=self.marks.tools,
-        )
+        return _capabilities(_Same(self.bound), self.agent_filter, self.rights.overlays, self.marks)
 
     def surface(self, equipped: frozenset[GroupId] | None) -> CallSurface:
         """The view of capabilities with what is stored as equipped; null: nothing was stored yet."""
@@ -147,10 +141,11 @@ class TurnView:
         )
 
     def _designed(self, skill_id: str) -> bool:
-        effective = self.agent_filter
-        for overlay in self.rights.overlays:
-            effective = effective.overlaid(overlay)
-        return effective.allows(skill_id)
+        return self._effective_filter is EVERYTHING or self._effective_filter.allows(skill_id)
+
+    @cached_property
+    def _effective_filter(self) -> SkillFilter:
+        return _overlaid(self.agent_filter, self.rights.overlays)
 
     def _granted(self, entry: Entry) -> bool:
         manifest = entry.manifest
@@ -158,6 +153,41 @@ class TurnView:
             return True
         key = SkillKey(manifest.id, manifest.version, entry.source)
         return all(layer.names_skill(key) for layer in self.rights.layers)
+
+
+class _Same:
+    """A tuple that equals only itself: what a snapshot of the catalog holds is compared by identity."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self.entries = entries
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.entries is other.entries
+
+    def __hash__(self) -> int:
+        return id(self.entries)
+
+
+@lru_cache(maxsize=32)
+def _capabilities(
+    bound: _Same, agent_filter: SkillFilter, overlays: tuple[SkillFilter, ...], marks: Marks
+) -> Capabilities:
+    """Kept for as long as the catalog stands: building it costs as much as a turn where there are many skills."""
+    effective = _overlaid(agent_filter, overlays)
+    grouped = frozenset(tool for group in marks.groups for tool in group.tools)
+    return Capabilities(
+        (_skill(entry, grouped, marks.skills) for entry in bound.entries if effective.allows(entry.manifest.id)),
+        (_group(group) for group in marks.groups),
+        system_tools=marks.tools,
+    )
+
+
+def _overlaid(agent_filter: SkillFilter, overlays: tuple[SkillFilter, ...]) -> SkillFilter:
+    for overlay in overlays:
+        agent_filter = agent_filter.overlaid(overlay)
+    return agent_filter
 
 
 _RANK = {None: 0, "allow": 1, "ask": 2, "deny": 3}
@@ -176,7 +206,7 @@ def unseen_verdict(view: TurnView, tool: str) -> Verdict:
     return view.surface(None).tool(tool)
 
 
-def _skill(entry: Entry, grouped: Iterable[str], system: frozenset[str]) -> SkillCapability:
+def _skill(entry: Entry, grouped: frozenset[str], system: frozenset[str]) -> SkillCapability:
     manifest, definition = entry.manifest, entry.definition
     tools = frozenset({definition.tool_id}) if isinstance(definition, ToolSkill) else frozenset()
     # The manual of a tool skill is its schema: its group is equipped from the start, unless a declared group holds it.
@@ -184,7 +214,7 @@ def _skill(entry: Entry, grouped: Iterable[str], system: frozenset[str]) -> Skil
         SkillKey(manifest.id, manifest.version, entry.source),
         tools,
         system=manifest.id in system,
-        equipped=not tools & frozenset(grouped),
+        equipped=not tools & grouped,
     )
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from prowess.errors import InvalidInput
+from prowess.errors import InvalidInput, NotFound
 from prowess.events.model import Actor
 from prowess.kernel.ids import check_id
 from prowess.kernel.text import check_text
 from prowess.runtime.facade.base import OPERATOR, Facade
 from prowess.runtime.settings import DEFAULT_TENANT
 from prowess.runtime.why import WhyNot, why_not
-from prowess.skills.catalog import CatalogEntry
+from prowess.skills.catalog import BUILT_IN, CatalogEntry
 from prowess.skills.manifest import ChatScope
 from prowess.skills.service import Added, find_entry
 from prowess.skills.skill_md import read_skill_folder
 from prowess.skills.skill_writer import Form
+from prowess.skills.staging.service import Staged
 from prowess.skills.store import Binding
 from prowess.turns.definitions import SkillDefinition
+from prowess.turns.meta import skill_folder
+from prowess.turns.plan import TurnPlan
 from prowess.turns.runs import SkillUsage, skill_usage
+from prowess.turns.view import Entry
 
 
 class Skills(Facade):
@@ -102,6 +107,41 @@ class Skills(Facade):
         return self._parts.skills.export(
             tenant=tenant, skill=skill, version=version, destination=Path(destination), form=form
         )
+
+    def stage(self, plan: TurnPlan, workspace: str | Path, *, skills: Iterable[str] | None = None) -> Staged:
+        """Lay out the files of the skills that exist for this turn, below ``workspace``, for it alone (G12).
+
+        ``skills`` null: all of them that have files; one that is not granted is not there, like one that does not
+        exist. Call ``unstage`` when the turn is over. Raises ``NotFound('skill_not_found')``, ``InvalidInput``
+        (``workspace_missing``, ``staged_too_large``), ``Conflict('workspace_unsafe')``.
+        """
+        tenant = plan.request.tenant
+        if skills is None:
+            wanted = [entry for entry in plan.view.candidates if entry.source != BUILT_IN]
+        else:
+            wanted = [self._seen(plan, name) for name in dict.fromkeys(skills)]
+        with self._parts.database.read() as connection:
+            folders = [skill_folder(connection, tenant, entry) for entry in wanted]
+        return self._parts.staging.stage(tenant, Path(workspace), folders)
+
+    def unstage(self, staged: Staged) -> None:
+        """The turn is over: its files go."""
+        self._parts.staging.release(staged)
+
+    def renew_staged(self, staged: Staged) -> None:
+        """Keep the files of a turn that takes longer than 15 minutes. Raises ``Conflict('staged_over')``."""
+        self._parts.staging.renew(staged)
+
+    def clean_workspace(self, workspace: str | Path) -> int:
+        """Take away what turns that are over left in a workspace; returns how many of them."""
+        return self._parts.staging.clean(Path(workspace))
+
+    @staticmethod
+    def _seen(plan: TurnPlan, name: str) -> Entry:
+        entry = plan.view.entry(name)
+        if entry is None:
+            raise NotFound("skill_not_found", skill=name[:80])
+        return entry
 
     def bind_skill(
         self,

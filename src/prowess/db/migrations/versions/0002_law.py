@@ -1,4 +1,4 @@
-"""Skill filters of agents, roles, equipped tool groups and standing approvals."""
+"""Skill filters of agents, roles, equipped tool groups, standing approvals and staged calls."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -56,3 +56,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_standing_approvals")),
     )
     op.create_index("ix_standing_approvals_user", "standing_approvals", ["tenant", "user_id", "skill_id"], unique=False)
+    op.create_table(
+        "staged_calls",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("workspace", sa.Text(), nullable=False),
+        sa.Column("started_at", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.Column("released_at", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_staged_calls")),
+    )
+    op.create_index("ix_staged_calls_workspace", "staged_calls", ["workspace"], unique=False)
