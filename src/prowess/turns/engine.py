@@ -102,6 +102,10 @@ class TurnEngine:
     def call(self, plan: TurnPlan, tool: str, arguments: Any) -> ToolOutcome:
         """One tool call of the turn, for a voice or for somebody else's loop. Refusals come back as outcomes."""
         outcome = self._over_limit(plan, tool) or self._route(plan, tool, arguments)
+        redactor = self._log.redactor(plan.request.tenant)
+        if redactor:  # what was asked is said again in a refusal, and may be a secret
+            message = None if outcome.message is None else redactor.redact(outcome.message)
+            outcome = replace(outcome, tool=redactor.redact(outcome.tool), message=message)
         _note_call(plan, outcome)
         return outcome
 
