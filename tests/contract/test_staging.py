@@ -157,6 +157,22 @@ def test_g12_equal_files_have_an_equal_digest(open_app: OpenApp, skills: list[Pa
     assert app.stage(app.begin(request("m2", "hello")), workspace).digest != one.digest
 
 
+def test_g12_equal_files_make_equal_archives(open_app: OpenApp, skills: list[Path]) -> None:
+    import io
+    import tarfile
+
+    from prowess.skills.staging.service import SkillFolder, archive
+    from prowess.skills.store import StoredFile
+
+    files = (StoredFile("SKILL.md", False, "", b"# a"), StoredFile("scripts/run.py", True, "", b"print()"))
+    one = archive([SkillFolder("b", files), SkillFolder("a", files)])
+    assert one == archive([SkillFolder("a", files[::-1]), SkillFolder("b", files)])
+    with tarfile.open(fileobj=io.BytesIO(one)) as tar:
+        assert tar.getnames() == ["a/SKILL.md", "a/scripts/run.py", "b/SKILL.md", "b/scripts/run.py"]
+    changed = (StoredFile("SKILL.md", False, "", b"# b"), files[1])
+    assert archive([SkillFolder("a", changed), SkillFolder("b", files)]) != one
+
+
 @pytest.mark.parametrize("broken", ["missing", "file"])
 def test_g12_a_workspace_that_is_none_is_refused(
     open_app: OpenApp, skills: list[Path], tmp_path: Path, broken: str

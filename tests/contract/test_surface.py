@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from tests.support.kit import AGENT, CHAT, USER, OpenApp, ScriptedVoice, interview, manual, request, tool, turn
 
+import prowess
 from prowess import (
     CallContext,
     CapabilitySurface,
@@ -534,3 +537,40 @@ def test_u3_roles_of_another_tenant_give_nothing_here(open_app: OpenApp) -> None
     assert app.candidates(user=USER, agent=AGENT) == []
     assert app.candidates(user=USER, agent=AGENT, tenant="t2") != []
     assert app.roles() == []
+
+
+def test_g9_who_does_not_use_the_layer_stores_nothing_of_it(open_app: OpenApp, url: str) -> None:
+    from tests.support.kit import everything
+
+    app = open_app(*SKILLS)
+    plan = app.begin(request("m1", "hello"))
+    app.call(plan, "tool.lookup", {"text": "x"})
+    app.finish(plan, "done")
+    turn(app, "m2", "/survey")
+    stored = everything(url)
+    layer = ("roles", "role_members", "equipped_groups", "standing_approvals", "staged_calls", "secrets")
+    assert {name: stored[name] for name in layer} == {name: [] for name in layer}
+
+
+def test_g8_absent_and_ungranted_cost_the_same_statements(tmp_path: Path) -> None:
+    """Alike in time too, as far as can be: the same work is done for both, statement by statement."""
+    seen: list[str] = []
+
+    def trace(connection: sqlite3.Connection, *_: Any) -> None:
+        connection.set_trace_callback(lambda sql: seen.append(sql.split("(")[0][:60]))
+
+    with prowess.open(f"sqlite:///{tmp_path}/traced.db", skills=SKILLS, resolver=Resolver(default=NARROW)) as app:
+        plan = app.begin(request("m1", "hello"))
+        event.listen(app._parts.database.engine, "checkout", trace)
+        work: list[list[str]] = []
+        for tool_name, arguments in (
+            ("tool.ledger", {"text": "x"}),
+            ("tool.absent", {"text": "x"}),
+            (LOAD, {"skill_id": HIDDEN}),
+            (LOAD, {"skill_id": ABSENT}),
+        ):
+            seen.clear()
+            app.call(plan, tool_name, arguments)
+            work.append(list(seen))
+    assert work[0] == work[1] != []
+    assert work[2] == work[3] != []

@@ -56,6 +56,7 @@ EVENT_TYPES: Mapping[str, EventType] = {
     "permission.revoked": EventType("a consent was taken back", audit=True),
     "skill.added": EventType("a skill version entered the catalog", audit=True),
     "skill.removed": EventType("a skill left the catalog", audit=True),
+    "skill.rolled_out": EventType("for how many users a skill version serves was changed", audit=True),
     "skill.bound": EventType("a skill was enabled, disabled, pinned or unpinned", audit=True),
     "memory.added": EventType("something was remembered", audit=True),
     "memory.corrected": EventType("a memory was corrected", audit=True),

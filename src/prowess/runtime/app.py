@@ -69,6 +69,7 @@ def open(
     system_skills: Iterable[str] = (),
     system_tools: Iterable[str] = (),
     secret_keys: KeyRing | str | Path | None = None,
+    drafts: bool = False,
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -83,7 +84,8 @@ def open(
     ``mode`` how far to go without asking, ``limits`` what one turn may cost. ``system_skills`` and ``system_tools``
     are exempt from entitlement, each of them alone (G10). ``secret_keys``: the file of the keys that secrets are
     encrypted with (default: ``PROWESS_SECRET_KEY`` or the file ``PROWESS_SECRET_KEY_FILE``; without any, none can be
-    stored).
+    stored). ``drafts``: skill versions that are rolled out to nobody yet, or to some, serve everybody here: for a place
+    of work, not for production.
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
@@ -107,6 +109,7 @@ def open(
         system_skills=system_skills,
         system_tools=system_tools,
         secret_keys=secret_keys,
+        drafts=drafts,
     )
     return Prowess(wire(url, options))
 

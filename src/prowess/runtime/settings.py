@@ -61,3 +61,4 @@ class Options:
     system_skills: Iterable[str] = ()
     system_tools: Iterable[str] = ()
     secret_keys: KeyRing | str | Path | None = None
+    drafts: bool = False

@@ -108,7 +108,7 @@ def _join(
     memory = MemoryService(log, ids)
     resolver = RoleResolver(log) if options.resolver == "roles" else options.resolver
     surfaces = SurfaceSource(resolver, server=options.server, allow_all=options.allow_all)
-    reader = FactReader(log, chat, catalog, policies, marks)
+    reader = FactReader(log, chat, catalog, policies, marks, drafts=options.drafts)
     secrets = SecretService(log, _keys(options))
     log.redactors = secrets.redactor
     dispatcher = Dispatcher(log, ids, memory, secrets, tuple(options.guards))

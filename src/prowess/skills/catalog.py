@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from prowess.errors import Conflict
 from prowess.kernel.canonical import text_digest
 from prowess.skills.manifest import SkillManifest
-from prowess.skills.names import Version
+from prowess.skills.names import SkillRef, Version
 from prowess.skills.store import StoredSkill, catalog_revision, stored_skills
 
 
@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 D = TypeVar("D", bound=HasManifest)
 
 BUILT_IN = "built-in"
+FULL = 100
+"""percent"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class CatalogEntry(Generic[D]):
     notes: tuple[str, ...] = ()
     """what does not work here yet: codes with a sentence under ``note.<code>``"""
     removed: bool = False
+    rollout: int = 100
+    """percent of users whom it serves; 0: a draft"""
 
     @property
     def manifest(self) -> SkillManifest:
@@ -57,18 +61,32 @@ class CatalogEntry(Generic[D]):
 class Catalog(Generic[D]):
     """An immutable snapshot: id → versions, newest first."""
 
-    def __init__(self, entries: Iterable[CatalogEntry[D]]) -> None:
-        """Raises ``Conflict`` for what cannot stand beside each other; see ``check_fits``."""
+    def __init__(self, entries: Iterable[CatalogEntry[D]], broken: Iterable[SkillRef] = ()) -> None:
+        """Raises ``Conflict`` for what cannot stand beside each other; see ``check_fits``.
+
+        ``broken``: versions that are in use and cannot be read. A skill whose current version is one of them has none:
+        an older version does not take its place.
+        """
         skills: dict[str, dict[str, CatalogEntry[D]]] = {}
         for entry in entries:
             versions = skills.setdefault(entry.manifest.id, {})
             check_fits(entry, versions.values())
             versions[entry.manifest.version] = entry
         self._skills = {skill_id: _newest_first(versions) for skill_id, versions in sorted(skills.items())}
-        current = (_current(versions.values()) for versions in self._skills.values())
+        unread: dict[str, list[str]] = {}
+        for ref in broken:
+            unread.setdefault(ref.id, []).append(ref.version)
+        current = (_current(versions.values(), unread.get(name, ())) for name, versions in self._skills.items())
         self._current = {entry.manifest.id: entry for entry in current if entry is not None}
         self.entries = tuple(self._current.values())
         """the current version of each skill, by id: one and the same tuple for as long as the snapshot serves"""
+
+        self.partial = frozenset(
+            skill_id
+            for skill_id in self._current
+            if any(entry.rollout < FULL and not entry.removed for entry in self._skills[skill_id].values())
+        )
+        """skills that serve some users in another version than others, or not at all"""
 
     def get(self, skill_id: str, version: str) -> CatalogEntry[D] | None:
         """That very version, removed or not: running sessions are pinned to it (W4)."""
@@ -114,7 +132,9 @@ class CatalogService(Generic[D]):
         known = self._snapshots.get(tenant)
         if known is not None and known[0] == revision:
             return known[1]
-        catalog = Catalog([*self._built_in, *self._fitting(self._installed(connection, tenant))])
+        stored = stored_skills(connection, tenant)
+        installed = [self._entry(skill) for skill in stored.readable]
+        catalog = Catalog([*self._built_in, *self._fitting(installed)], stored.broken)
         with self._lock:
             self._snapshots[tenant] = (revision, catalog)
         return catalog
@@ -129,11 +149,10 @@ class CatalogService(Generic[D]):
             else:
                 yield entry
 
-    def _installed(self, connection: Connection, tenant: str) -> list[CatalogEntry[D]]:
-        return [
-            CatalogEntry(self._from_stored(stored), stored.source, stored.digest, stored.notes, stored.removed)
-            for stored in stored_skills(connection, tenant)
-        ]
+    def _entry(self, stored: StoredSkill) -> CatalogEntry[D]:
+        return CatalogEntry(
+            self._from_stored(stored), stored.source, stored.digest, stored.notes, stored.removed, stored.rollout
+        )
 
 
 def check_fits(entry: CatalogEntry[Any], others: Iterable[CatalogEntry[Any]]) -> None:
@@ -159,10 +178,21 @@ def _newest_first(versions: dict[str, CatalogEntry[D]]) -> dict[str, CatalogEntr
     return dict(sorted(versions.items(), key=lambda item: (Version(item[0]), item[0]), reverse=True))
 
 
-def _current(newest_first: Iterable[CatalogEntry[D]]) -> CatalogEntry[D] | None:
+def _current(newest_first: Iterable[CatalogEntry[D]], broken: Iterable[str] = ()) -> CatalogEntry[D] | None:
+    """The newest stable version in full use; where none is, the newest stable, else the newest."""
     present = [entry for entry in newest_first if not entry.removed]
-    stable = (entry for entry in present if Version(entry.manifest.version).stable)
-    return next(stable, present[0] if present else None)
+    full = [entry for entry in present if entry.rollout == FULL] or present
+    stable = (entry for entry in full if Version(entry.manifest.version).stable)
+    found = next(stable, full[0] if full else None)
+    if found is None:
+        return None
+    return None if any(_goes_before(version, found.manifest.version) for version in broken) else found
+
+
+def _goes_before(version: str, current: str) -> bool:
+    """Whether a version that cannot be read would be current in the other's place."""
+    one, other = Version(version), Version(current)
+    return (one.stable, one) > (other.stable, other)
 
 
 def _definition_digest(definition: HasManifest) -> str:

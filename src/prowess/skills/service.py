@@ -13,8 +13,7 @@ from prowess.errors import Conflict, InvalidInput, NotFound
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Actor
 from prowess.kernel.names import is_skill_name, normalise_skill_name
-from prowess.skills.bindings import bound_entries
-from prowess.skills.catalog import BUILT_IN, Catalog, CatalogEntry, CatalogService, HasManifest, check_fits
+from prowess.skills.catalog import BUILT_IN, FULL, Catalog, CatalogEntry, CatalogService, HasManifest, check_fits
 from prowess.skills.manifest import SkillKind, SkillManifest
 from prowess.skills.names import SkillRef, Version
 from prowess.skills.skill_md import LoadedSkill, SkillFile
@@ -28,6 +27,7 @@ from prowess.skills.store import (
     bump_catalog,
     insert_skill,
     mark_removed,
+    set_rollout,
     skill_file_rows,
     stored_skills,
     upsert_binding,
@@ -60,12 +60,6 @@ class SkillService(Generic[D]):
         """The snapshot in force."""
         with self._log.database.read() as connection:
             return self._catalog.snapshot(connection, tenant)
-
-    def candidates(self, tenant: str, user: str, agent: str) -> tuple[CatalogEntry[D], ...]:
-        """What may serve this user with this agent, before a chat's scope is looked at (T6)."""
-        with self._log.database.read() as connection:
-            catalog = self._catalog.snapshot(connection, tenant)
-            return bound_entries(catalog, bindings_for(connection, tenant, user, agent))
 
     def add(self, *, actor: Actor, tenant: str, skill: LoadedSkill, source: str) -> Added:
         """Take a folder into the catalog, files included.
@@ -118,6 +112,23 @@ class SkillService(Generic[D]):
             transaction.emit("skill.removed", tenant=tenant, actor=actor, target=skill_id, version=version, count=count)
             return count
 
+    def roll_out(self, *, actor: Actor, tenant: str, skill: str, version: str, percent: int) -> None:
+        """Let an installed version serve so many percent of the users; 0 makes it a draft, 100 ends the rollout.
+
+        Raises ``NotFound`` (``skill_not_found``, ``version_not_found``), ``InvalidInput`` (``skill_built_in``,
+        ``bad_percent``).
+        """
+        if type(percent) is not int or not 0 <= percent <= FULL:
+            raise InvalidInput("bad_percent", field="percent")
+        with self._log.transaction(tenant) as transaction:
+            entry = self._require(transaction, tenant, skill, version)
+            if entry.source == BUILT_IN:
+                raise InvalidInput("skill_built_in", skill=entry.manifest.id)
+            ref = SkillRef(entry.manifest.id, entry.manifest.version)
+            set_rollout(transaction.connection, tenant, ref, percent)
+            bump_catalog(transaction.connection, tenant)
+            transaction.emit("skill.rolled_out", tenant=tenant, actor=actor, skill=ref, percent=percent)
+
     def bind(
         self,
         *,
@@ -169,7 +180,9 @@ class SkillService(Generic[D]):
                 return write_skill_folder(entry.manifest, body, (), destination, form)
             rows = skill_file_rows(connection, tenant, *ref)
             stored = next(
-                item for item in stored_skills(connection, tenant) if (item.manifest.id, item.manifest.version) == ref
+                item
+                for item in stored_skills(connection, tenant).readable
+                if (item.manifest.id, item.manifest.version) == ref
             )
         files = [SkillFile.of(row.path, row.content, executable=row.executable) for row in rows]
         return write_skill_folder(stored.manifest, stored.body, files, destination, form)

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import (
     Boolean,
@@ -32,6 +32,7 @@ from prowess.db.metadata import instant, metadata
 from prowess.db.statements import Statement, upsert
 from prowess.kernel.canonical import compact_json
 from prowess.skills.manifest import SkillManifest
+from prowess.skills.names import SkillRef
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ skill_versions = Table(
     Column("added_by", Text, nullable=False),
     instant("added_at"),
     instant("removed_at", nullable=True),
+    Column("rollout", Integer),
 )
 
 skill_files = Table(
@@ -109,6 +111,8 @@ class StoredSkill:
     notes: tuple[str, ...] = ()
     """what of the skill does not work here yet: codes with a sentence under ``note.<code>``"""
     removed: bool = False
+    rollout: int = 100
+    """percent of users whom it serves; 0: a draft"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +149,27 @@ def bump_catalog(connection: Connection, tenant: str) -> None:
     connection.execute(first.on_conflict_do_update(index_elements=[skill_catalogs.c.tenant], set_=grown))
 
 
-def stored_skills(connection: Connection, tenant: str) -> list[StoredSkill]:
+class StoredSkills(NamedTuple):
+    """What the database holds."""
+
+    readable: list[StoredSkill]
+    broken: list[SkillRef]
+    """versions in use that cannot be read: known by name, so that no other takes their place unnoticed"""
+
+
+def stored_skills(connection: Connection, tenant: str) -> StoredSkills:
     """Every installed version, removed ones included: running sessions may be pinned to them.
 
-    One that cannot be read is logged and left out; it must not take the others with it.
+    One that cannot be read is logged; it must not take the others with it.
     """
-    found: list[StoredSkill] = []
+    found = StoredSkills([], [])
     for row in connection.execute(_VERSIONS, {"tenant": tenant}):
         try:
-            found.append(_to_stored(row))
+            found.readable.append(_to_stored(row))
         except (ValueError, TypeError) as error:
             logger.error("skill %s@%s cannot be read: %s", row.skill_id, row.version, type(error).__name__)
+            if row.removed_at is None:
+                found.broken.append(SkillRef(row.skill_id, row.version))
     return found
 
 
@@ -179,6 +193,7 @@ def insert_skill(
         "notes": compact_json(list(skill.notes)),
         "added_by": added_by,
         "added_at": at_ms,
+        "rollout": None if skill.rollout == 100 else skill.rollout,
     }
     connection.execute(insert(skill_versions).inline(), row)
     rows = [
@@ -199,6 +214,14 @@ def mark_removed(connection: Connection, tenant: str, skill_id: str, version: st
     if version is not None:
         statement = statement.where(skill_versions.c.version == version)
     return connection.execute(statement.values(removed_at=at_ms)).rowcount
+
+
+def set_rollout(connection: Connection, tenant: str, ref: SkillRef, percent: int) -> None:
+    """Change whom a version serves."""
+    statement = update(skill_versions).where(
+        skill_versions.c.tenant == tenant, skill_versions.c.skill_id == ref.id, skill_versions.c.version == ref.version
+    )
+    connection.execute(statement.values(rollout=None if percent == 100 else percent))
 
 
 def skill_file_rows(connection: Connection, tenant: str, skill_id: str, version: str) -> list[StoredFile]:
@@ -237,5 +260,11 @@ def upsert_binding(
 def _to_stored(row: Row[Any]) -> StoredSkill:
     manifest = SkillManifest.model_validate(json.loads(row.manifest))
     return StoredSkill(
-        manifest, row.body, row.digest, row.source, tuple(json.loads(row.notes)), row.removed_at is not None
+        manifest,
+        row.body,
+        row.digest,
+        row.source,
+        tuple(json.loads(row.notes)),
+        row.removed_at is not None,
+        100 if row.rollout is None else row.rollout,
     )

@@ -13,7 +13,7 @@ from prowess.chat.model import Agent, Seat
 from prowess.chat.service import ChatService
 from prowess.chat.store import find_message
 from prowess.events.log import EventLog
-from prowess.skills.bindings import bound_entries
+from prowess.skills.bindings import Sample, bound_entries
 from prowess.skills.catalog import Catalog, CatalogService
 from prowess.skills.store import bindings_for
 from prowess.turns.definitions import SkillDefinition
@@ -48,12 +48,15 @@ class FactReader:
         catalog: CatalogService[SkillDefinition],
         policies: PolicySet = NO_POLICIES,
         marks: Marks | None = None,
+        *,
+        drafts: bool = False,
     ) -> None:
         self._log = log
         self._chat = chat
         self._catalog = catalog
         self._policies = policies
         self._marks = marks or Marks()
+        self._drafts = drafts
 
     def read(self, request: TurnRequest, rights: Rights) -> TurnReading:
         """The facts of one message for a call with these rights.
@@ -84,7 +87,9 @@ class FactReader:
             agent=agent.id,
             rights=rights,
             agent_filter=agent.skill_filter,
-            bound=bound_entries(catalog, bindings_for(connection, tenant, user, agent.id)),
+            bound=bound_entries(
+                catalog, bindings_for(connection, tenant, user, agent.id), Sample(tenant, user, self._drafts)
+            ),
             policies=self._policies,
             roles=frozenset(role.name for role in roles),
             marks=self._marks,

@@ -94,6 +94,14 @@ class Skills(Facade):
         """Take one or all versions out of use. Raises ``NotFound``, ``InvalidInput('skill_built_in')``."""
         return self._parts.skills.remove(actor=OPERATOR, tenant=tenant, skill=skill, version=version)
 
+    def roll_out_skill(self, skill: str, version: str, percent: int, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Let a version serve so many percent of the users, the others the version before; 0 makes it a draft.
+
+        The same user is always on the same side. Raises ``NotFound``, ``InvalidInput`` (``bad_percent``,
+        ``skill_built_in``).
+        """
+        self._parts.skills.roll_out(actor=OPERATOR, tenant=tenant, skill=skill, version=version, percent=percent)
+
     def export_skill(
         self,
         skill: str,

@@ -8,9 +8,11 @@ which is in the database, so that several instances on one workspace, and one th
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import stat
+import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -131,6 +133,18 @@ def folders_digest(skills: Iterable[SkillFolder]) -> str:
             content = hashlib.sha256(file.content).hexdigest()
             digest.update(repr((skill.skill_id, file.path, file.executable, content)).encode())
     return digest.hexdigest()
+
+
+def archive(skills: Iterable[SkillFolder]) -> bytes:
+    """The same files as a tar archive, byte for byte equal for equal files: for a workspace on another machine."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for skill in sorted(skills, key=lambda item: item.skill_id):
+            for file in sorted(skill.files, key=lambda item: item.path):
+                member = tarfile.TarInfo(f"{skill.skill_id}/{file.path}")
+                member.size, member.mode = len(file.content), 0o500 if file.executable else 0o400
+                tar.addfile(member, io.BytesIO(file.content))
+    return packed.getvalue()
 
 
 @contextmanager

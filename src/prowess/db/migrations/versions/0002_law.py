@@ -1,4 +1,4 @@
-"""Skill filters of agents, roles, equipped tool groups, standing approvals and staged calls."""
+"""Skill filters of agents, roles, equipped tool groups, standing approvals, staged calls and rollouts."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,6 +10,8 @@ down_revision = "0001"
 def upgrade() -> None:
     with op.batch_alter_table("agents") as agents:
         agents.add_column(sa.Column("skill_filter", sa.Text(), nullable=True))
+    with op.batch_alter_table("skill_versions") as versions:
+        versions.add_column(sa.Column("rollout", sa.Integer(), nullable=True))
     op.create_table(
         "roles",
         sa.Column("tenant", sa.Text(), nullable=False),
