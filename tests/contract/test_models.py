@@ -50,7 +50,7 @@ from prowess import (
     VoiceLimits,
     model_voice,
 )
-from prowess.adapters.voices.model import model_voice as adapter_voice
+from prowess.adapters.voices.providers import model_voice as adapter_voice
 from prowess.adapters.voices.retries import RetryBudget
 from prowess.secrets.keys import KeyRing
 

@@ -305,7 +305,7 @@ def test_g3_c39_facts_that_cannot_be_read_are_a_deny_with_an_audit_row(
     recorder = Recorder()
     app = open_app(tool("lookup", recorder, permissions=[("notes:read", "L1")]))
     app.grant(user="u1", skill="lookup", code="notes:read")
-    monkeypatch.setattr("prowess.turns.dispatch.is_enabled", lambda *_given: None)
+    monkeypatch.setattr("prowess.turns.questions.is_enabled", lambda *_given: None)
     result = turn(app, "m1", "/lookup x")
     assert (run_of(result), recorder.calls) == ("denied", [])
     assert story(app, "m1") == [("tool.decided", "denied", "could_not_decide")]

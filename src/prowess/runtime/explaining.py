@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,6 +12,7 @@ from sqlalchemy import Connection
 
 from prowess.access.actions import effective_action
 from prowess.access.explain import Explanation, Step, explain
+from prowess.access.gate import decide
 from prowess.access.model import Decision, EffectiveAction, Layer
 from prowess.access.surface import CapabilitySurface, GroupId, SkillEntry
 from prowess.errors import InvalidInput
@@ -18,7 +20,7 @@ from prowess.kernel.names import normalise_skill_name
 from prowess.skills.catalog import Catalog
 from prowess.skills.manifest import ChatScope
 from prowess.turns.definitions import SkillDefinition, ToolSkill
-from prowess.turns.dispatch import Asked, Call, Dispatcher
+from prowess.turns.questions import Asked, Call, gate_facts, gate_request
 from prowess.turns.request import TurnRequest
 from prowess.turns.runners.tool import input_faults, validate_input
 from prowess.turns.view import TurnView
@@ -44,8 +46,8 @@ class ReachExplanation:
 
 
 def explain_tool(
-    dispatcher: Dispatcher,
     connection: Connection,
+    now: datetime,
     view: TurnView,
     request: TurnRequest,
     tool: str,
@@ -60,18 +62,14 @@ def explain_tool(
     asked = None if arguments is None else _asked(found, arguments)
     language = "en"
     call = Call(request, found, 0, language, None, view)
-    explanation = explain(*dispatcher.question(connection, call, asked))
-    return ReachExplanation(
-        explanation,
-        tuple(
-            name
-            for name, narrower in _narrower(view)
-            if explain(*dispatcher.question(connection, replace(call, view=narrower), asked)).decision.effect
-            != explanation.decision.effect
-        )
-        if explanation.decision.effect != "deny"
-        else (),
-    )
+    explanation = explain(gate_request(call, asked), gate_facts(connection, call, asked, now))
+    effect = explanation.decision.effect
+    decisive: list[str] = []
+    for name, narrower in _narrower(view) if effect != "deny" else ():
+        facts = gate_facts(connection, replace(call, view=narrower), asked, now)
+        if decide(gate_request(call, asked), facts).effect != effect:
+            decisive.append(name)
+    return ReachExplanation(explanation, tuple(decisive))
 
 
 def explain_skill(view: TurnView, catalog: Catalog[SkillDefinition], skill: str) -> ReachExplanation:

@@ -26,7 +26,7 @@ def model_voice(
     Raises ``InvalidInput``: ``voice_provider`` (unknown, or its package is missing), ``voice_key_missing``,
     ``voice_base_url``.
     """
-    from prowess.adapters.voices import model as adapter  # with the model library, which takes long to load
+    from prowess.adapters.voices import providers as adapter  # with the model library, which takes long to load
 
     return adapter.model_voice(
         model, base_url=base_url, api_key=api_key, history_length=history_length, settings=settings

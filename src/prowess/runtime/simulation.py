@@ -19,7 +19,7 @@ from prowess.chat.store import conversations, list_agents
 from prowess.errors import LimitExceeded
 from prowess.runtime.wiring import Parts
 from prowess.skills.manifest import ChatScope
-from prowess.turns.dispatch import Call
+from prowess.turns.questions import Call, gate_facts, gate_request
 from prowess.turns.request import TurnRequest
 from prowess.turns.view import Rights, TurnView, stricter
 
@@ -140,7 +140,7 @@ def _differences(connection: Connection, parts: Parts, tenant: str, before: Turn
 
 
 def _decide(connection: Connection, parts: Parts, call: Call) -> Decision:
-    return decide(*parts.dispatcher.question(connection, call))
+    return decide(gate_request(call, None), gate_facts(connection, call, None, parts.clock.now()))
 
 
 def _known_users(connection: Connection, tenant: str) -> list[str]:

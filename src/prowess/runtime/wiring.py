@@ -63,7 +63,6 @@ class Parts:
     sessions: SessionService
     engine: TurnEngine
     reader: FactReader
-    dispatcher: Dispatcher
     surfaces: SurfaceSource
     policies: PolicySet
     mode: Mode
@@ -139,7 +138,6 @@ def _join(
         sessions=SessionService(log, ids),
         engine=engine,
         reader=reader,
-        dispatcher=dispatcher,
         surfaces=surfaces,
         policies=policies,
         mode=mode,

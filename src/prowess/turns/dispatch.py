@@ -10,31 +10,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import Any, Literal
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from prowess.access.actions import effective_action
-from prowess.access.capabilities import NOT_ALLOWED_HERE
 from prowess.access.gate import decide
-from prowess.access.guards import Guard, ask_guards
-from prowess.access.model import (
-    Decision,
-    EffectiveAction,
-    Facts,
-    GateRequest,
-    Mode,
-    Risk,
-    RuleVerdict,
-    StandingApproval,
-    Verdict,
-)
-from prowess.access.standing.service import difference
-from prowess.access.standing.store import current_standing
-from prowess.access.store import active_grants
+from prowess.access.guards import Guard
+from prowess.access.model import Decision, EffectiveAction, Risk
 from prowess.errors import ProwessError
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Actor
@@ -43,10 +28,7 @@ from prowess.kernel.ids import IdSource
 from prowess.memory.service import MemoryService
 from prowess.messages import render
 from prowess.secrets.service import SecretService
-from prowess.skills.bindings import is_enabled
-from prowess.skills.store import bindings_for
-from prowess.turns.definitions import CancelToken, ToolContext, ToolSkill
-from prowess.turns.equipment import find_equipped
+from prowess.turns.definitions import CancelToken, ToolContext
 from prowess.turns.executions import (
     Execution,
     ExecutionStatus,
@@ -56,41 +38,12 @@ from prowess.turns.executions import (
     insert_execution,
 )
 from prowess.turns.outcome import ToolOutcome
+from prowess.turns.questions import Asked, Call, asked_of, gate_facts, gate_request
 from prowess.turns.request import TurnRequest
 from prowess.turns.runners.tool import ToolFailure, execute, input_faults, validate_input
-from prowess.turns.view import TurnView
 from prowess.turns.words import denial_message
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call on its way: who, what, the how-manieth of this tool in this turn, and what its turn may see."""
-
-    request: TurnRequest
-    tool: ToolSkill
-    ordinal: int
-    language: str
-    run_id: str | None
-    view: TurnView
-    serving: str | None = None
-    """the skill that serves the turn: its manual is loaded for as long as the turn lasts (G7)"""
-    allowed: frozenset[str] | None = None
-    """the only tools that the serving skill may use, where it says so (C41)"""
-
-    @property
-    def skill(self) -> tuple[str, str]:
-        """Id and version, as events name them."""
-        return (self.tool.manifest.id, self.tool.manifest.version)
-
-
-class Asked(NamedTuple):
-    """What the validated input of a call comes to for the law."""
-
-    resource: str | None
-    action: EffectiveAction
-    guards: tuple[RuleVerdict, ...]
 
 
 Arguments = Callable[[], Mapping[str, Any]]
@@ -128,7 +81,7 @@ class Dispatcher:
             validated = validate_input(call.tool, arguments())
             plain = validated.model_dump(mode="json")
             input_digest = digest(plain)
-            asked = self._asked(call, validated, plain)
+            asked = asked_of(call, validated, plain, self._guards)
         except ValidationError as error:
             return self._invalid(call, call_id, decision, tuple(input_faults(error)))
         except Exception as error:
@@ -147,10 +100,6 @@ class Dispatcher:
             )
         outcome = self._execute(call, call_id if known is None else known.id, validated, decision)
         return replace(outcome, events=written + outcome.events)
-
-    def question(self, connection: Connection, call: Call, asked: Asked | None = None) -> tuple[GateRequest, Facts]:
-        """The question and the facts of a call as they are now; for explaining, without calling (G14)."""
-        return self._question(call, asked), self._facts(connection, call, asked)
 
     def refuse(
         self,
@@ -184,18 +133,6 @@ class Dispatcher:
         message = render(f"tool.{reason}", language, {"tool": shown, **noted})
         return ToolOutcome(call_id, tool, reason, error_code=reason, message=message, events=tuple(transaction.emitted))
 
-    def _asked(self, call: Call, validated: BaseModel, plain: Mapping[str, Any]) -> Asked:
-        """Resource, effective action, and what the guards say: asked outside any transaction. May raise."""
-        tool = call.tool
-        resource = None if tool.resource is None else tool.resource(validated)
-        if tool.resource is not None and not isinstance(resource, str):
-            raise TypeError("a tool that has resources names one for every call")
-        action = effective_action(tool.tool_id, tool.effect, resource, plain)
-        if not self._guards:
-            return Asked(resource, action, ())
-        attempt = call.view.attempt(tool.manifest.id, tool.tool_id, tool.effect, resource)
-        return Asked(resource, action, ask_guards(self._guards, attempt))
-
     def _admit(
         self, call: Call, call_id: str, input_digest: str, asked: Asked
     ) -> tuple[Decision, Execution | None, tuple[str, ...]]:
@@ -207,55 +144,8 @@ class Dispatcher:
         return decision, known, tuple(transaction.emitted)
 
     def _decide(self, connection: Connection, call: Call, asked: Asked | None) -> Decision:
-        return decide(self._question(call, asked), self._facts(connection, call, asked))
-
-    @staticmethod
-    def _question(call: Call, asked: Asked | None) -> GateRequest:
-        request, tool = call.request, call.tool
-        return GateRequest(
-            tenant=request.tenant,
-            user=request.user,
-            agent=request.agent,
-            skill_id=tool.manifest.id,
-            skill_version=tool.manifest.version,
-            action=f"tool:{tool.tool_id}",
-            resource=None if asked is None else asked.resource,
-            verb=tool.effect,
-            tentative=asked is None and tool.resource is not None,
-        )
-
-    def _facts(self, connection: Connection, call: Call, asked: Asked | None) -> Facts:
-        """What is so at this moment. A database that fails raises: nothing runs then, and nothing could be audited."""
-        request, tool, view = call.request, call.tool, call.view
-        skill_id, mode = tool.manifest.id, view.rights.mode
-        standing: tuple[StandingApproval, ...] = ()
-        if asked is None:
-            # Before the arguments are known an ask is no answer yet: what they come to may be allowed already.
-            mode = Mode.DEFAULT if mode is Mode.DONT_ASK else mode
-        else:
-            known = current_standing(connection, request.tenant, request.user, skill_id)
-            standing = tuple(item for item in known if difference(item, request.agent, asked.action) is None)
-        return Facts(
-            requirements=tool.manifest.permission_requirements,
-            grants=active_grants(connection, request.tenant, request.user, skill_id),
-            enabled=is_enabled(skill_id, bindings_for(connection, request.tenant, request.user, request.agent)),
-            now=self._log.clock.now(),
-            reach=self._reach(connection, call),
-            policy=view.judge(skill_id, tool.tool_id, tool.effect, None if asked is None else asked.resource),
-            guards=() if asked is None else asked.guards,
-            standing=standing,
-            mode=mode,
-        )
-
-    @staticmethod
-    def _reach(connection: Connection, call: Call) -> Verdict:
-        """Filter, entitlement and activation, with what is equipped at this moment."""
-        if call.allowed is not None and call.tool.tool_id not in call.allowed:
-            return NOT_ALLOWED_HERE
-        surface = call.view.surface(find_equipped(connection, call.request))
-        if call.serving is not None:
-            surface = surface.with_loaded(call.serving)
-        return surface.execute(call.tool.tool_id)
+        now = self._log.clock.now()
+        return decide(gate_request(call, asked), gate_facts(connection, call, asked, now, final=asked is not None))
 
     def _refused(
         self, call: Call, call_id: str, decision: Decision, written: tuple[str, ...], action: EffectiveAction

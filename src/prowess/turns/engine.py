@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
@@ -21,15 +20,13 @@ from prowess.access.model import Mode
 from prowess.access.policies import NO_POLICIES, PolicySet
 from prowess.access.resolver import CallContext, SurfaceSource
 from prowess.access.surface import CapabilitySurface, GroupId
-from prowess.chat.model import Message
-from prowess.chat.store import list_messages
-from prowess.errors import Conflict, Denied, InvalidInput, ProwessError, VoiceError
+from prowess.errors import Conflict, Denied, ProwessError, VoiceError
 from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
 from prowess.turns.commit import LostRace, Said, TurnWriter, new_record
-from prowess.turns.definitions import Instruction, PromptSkill, ToolSkill, ToolTurn
-from prowess.turns.dispatch import Call, Dispatcher
+from prowess.turns.definitions import ToolSkill, ToolTurn
+from prowess.turns.dispatch import Dispatcher
 from prowess.turns.equipment import find_equipped
 from prowess.turns.executor import Executor, Outcome
 from prowess.turns.facts import FactReader, TurnReading
@@ -38,22 +35,20 @@ from prowess.turns.meta import MetaTools
 from prowess.turns.options import NO_OPTIONS, CallOptions
 from prowess.turns.outcome import ToolOutcome
 from prowess.turns.plan import TurnPlan
-from prowess.turns.ports import Line, Prompt, SkillCard, Voice
-from prowess.turns.request import DecisionView, RunView, ToolCallView, TurnRequest, TurnResult
-from prowess.turns.runners.tool import failure_instruction
+from prowess.turns.ports import Prompt, Voice
+from prowess.turns.prompting import build_prompt, redacted_instruction
+from prowess.turns.questions import Call
+from prowess.turns.request import TurnRequest, TurnResult
+from prowess.turns.results import as_voice_error, note_call, set_run, tool_turn, turn_result
 from prowess.turns.runs import RunStatus
 from prowess.turns.safety import SafetyPolicy, SafetyResponse
 from prowess.turns.selectors import parse_command
 from prowess.turns.store import TurnRecord
 from prowess.turns.toolbox import PlanToolBox
 from prowess.turns.view import Rights, stricter, unseen_verdict
-from prowess.turns.words import denial_instruction, instruct
-
-logger = logging.getLogger(__name__)
+from prowess.turns.words import instruct
 
 MAX_REPLY_TEXT = 200_000
-MAX_CARDS = 200
-"""skills that the system prompt of a model names"""
 MAX_ATTEMPTS = 8
 """A turn loses at most one race for each thing that it would make."""
 
@@ -106,7 +101,7 @@ class TurnEngine:
         if redactor:  # what was asked is said again in a refusal, and may be a secret
             message = None if outcome.message is None else redactor.redact(outcome.message)
             outcome = replace(outcome, tool=redactor.redact(outcome.tool), message=message)
-        _note_call(plan, outcome)
+        note_call(plan, outcome)
         return outcome
 
     def _route(self, plan: TurnPlan, tool: str, arguments: Any) -> ToolOutcome:
@@ -142,7 +137,7 @@ class TurnEngine:
         Raises ``InvalidInput`` where the reply is empty, too long or holds control characters.
         """
         if plan.record.reply_id is not None:
-            return _result(plan, plan.reply or "")
+            return turn_result(plan, plan.reply or "")
         if plan.record.kind == "safety" and plan.reply is not None:
             reply = plan.reply  # final, whatever another loop would say
         check_text(reply, "reply", limit=MAX_REPLY_TEXT)
@@ -154,7 +149,7 @@ class TurnEngine:
             plan.record = reading.earlier or plan.record
             reply = reading.earlier_reply or reply
         plan.reply = reply
-        return _result(plan, reply)
+        return turn_result(plan, reply)
 
     def fail(self, plan: TurnPlan, error: Exception) -> None:
         """Record that no reply came. The message can be sent again: its instruction is kept, nothing advances twice."""
@@ -170,7 +165,7 @@ class TurnEngine:
         try:
             reply = check_text(self.voice.speak(self._prompt(plan)), "reply", limit=MAX_REPLY_TEXT)
         except Exception as error:
-            failure = _as_voice_error(error)
+            failure = as_voice_error(error)
             self.fail(plan, failure)
             raise failure from error
         return self.finish(plan, reply)
@@ -192,7 +187,7 @@ class TurnEngine:
                         yield piece
                 check_text("".join(pieces), "reply", limit=MAX_REPLY_TEXT)
             except Exception as error:
-                failure = _as_voice_error(error)
+                failure = as_voice_error(error)
                 await asyncio.to_thread(self.fail, plan, failure)
                 raise failure from error
             except BaseException:
@@ -298,7 +293,7 @@ class TurnEngine:
                 self._use_tool(plan, entry.definition, request.text if command is None else command.argument)
             else:
                 plan.instruction = instruct("tool_failed", plan.language, name=earlier.selection.skill_id)
-                _set_run(plan, RunStatus.FAILED, "tool_missing")
+                set_run(plan, RunStatus.FAILED, "tool_missing")
         return plan
 
     def _plan(
@@ -314,7 +309,7 @@ class TurnEngine:
             request=request,
             agent=reading.facts.agent,
             record=record,
-            instruction=self._redacted(request, record.instruction),
+            instruction=redacted_instruction(record.instruction, self._log.redactor(request.tenant)),
             reply=reply,
             replayed=replayed,
             language=language_of(request.text, reading.facts.agent.language),
@@ -326,9 +321,9 @@ class TurnEngine:
     def _use_tool(self, plan: TurnPlan, tool: ToolSkill, text: str) -> None:
         """Run the tool that the message selected and make its result the turn's instruction (X2)."""
         outcome = self._dispatch(plan, tool, lambda: tool.build_input(ToolTurn(text, plan.language)))
-        _note_call(plan, outcome)
-        status, error, plan.instruction = _tool_turn(plan, tool, outcome)
-        _set_run(plan, status, error)
+        note_call(plan, outcome)
+        status, error, plan.instruction = tool_turn(plan, tool, outcome)
+        set_run(plan, status, error)
 
     def _dispatch(self, plan: TurnPlan, tool: ToolSkill, arguments: Callable[[], Mapping[str, Any]]) -> ToolOutcome:
         with plan.lock:
@@ -355,53 +350,13 @@ class TurnEngine:
                 taken.discard(ordinal)  # nothing ran: once it is equipped, permitted or put right it can be called
         return outcome
 
-    def _redacted(self, request: TurnRequest, instruction: Instruction | None) -> Instruction | None:
-        """An instruction may quote the user, who may have typed a secret: no model is told (U4)."""
-        redactor = self._log.redactor(request.tenant)
-        if instruction is None or not redactor:
-            return instruction
-        say = tuple(map(redactor.redact, instruction.say))
-        return Instruction(redactor.redact(instruction.text), say, instruction.language)
-
     def _equipped(self, request: TurnRequest) -> frozenset[GroupId] | None:
         with self._log.database.read() as connection:
             return find_equipped(connection, request)
 
     def _prompt(self, plan: TurnPlan) -> Prompt:
-        history: tuple[Line, ...] = ()
-        wanted = self.voice.history_length
-        if wanted:
-            with self._log.database.read() as connection:
-                said = list_messages(connection, plan.request.tenant, plan.request.chat, limit=wanted + 1)
-            grouped = plan.request.group is not None
-            lines = [
-                Line(_role(item, plan), item.text, item.author if grouped else "")
-                for item in said
-                if item.id != plan.message_id
-            ]
-            history = tuple(lines[-wanted:])
-        return Prompt(
-            agent_name=plan.agent.name,
-            persona=plan.agent.persona,
-            language=plan.language,
-            text=self._log.redactor(plan.request.tenant).redact(plan.request.text),
-            instruction=plan.instruction,
-            history=history,
-            skills=self._cards(plan) if wanted else (),
-            toolbox=PlanToolBox(plan, self.call) if plan.record.kind != "safety" else None,
-            limits=self._limits.voice,
-        )
-
-    @staticmethod
-    def _cards(plan: TurnPlan) -> tuple[SkillCard, ...]:
-        """The granted manuals that a model may load, but the one it is given anyway."""
-        return tuple(
-            SkillCard(entry.manifest.id, entry.manifest.description)
-            for entry in plan.view.candidates
-            if isinstance(entry.definition, PromptSkill)
-            and plan.request.scope in entry.manifest.scopes
-            and entry.manifest.id != plan.serving
-        )[:MAX_CARDS]
+        toolbox = PlanToolBox(plan, self.call) if plan.record.kind != "safety" else None
+        return build_prompt(self._log, plan, self.voice, toolbox, self._limits)
 
 
 @asynccontextmanager
@@ -423,73 +378,4 @@ def call_context(request: TurnRequest) -> CallContext:
     chat = request.chat
     return CallContext(
         request.tenant, request.user, request.agent, chat.kind, chat.id, request.message_id, request.origin
-    )
-
-
-def _role(message: Message, plan: TurnPlan) -> Literal["user", "agent"]:
-    """In a group another agent's words are not this agent's own."""
-    return "agent" if message.author_kind == "agent" and message.author == plan.request.agent else "user"
-
-
-def _tool_turn(plan: TurnPlan, tool: ToolSkill, outcome: ToolOutcome) -> tuple[RunStatus, str | None, Instruction]:
-    """Run status, error code and instruction of a turn that a tool served."""
-    language, name = plan.language, tool.manifest.display_name or tool.manifest.id
-    if outcome.status == "succeeded" and outcome.output is not None:
-        try:
-            return RunStatus.COMPLETED, None, tool.build_system_instruction(outcome.output, language)
-        except Exception as error:
-            # The exception's own text may quote the output, so only its type is logged (R3).
-            logger.warning("instruction of tool %s raised %s", tool.tool_id, type(error).__name__)
-            return RunStatus.FAILED, "instruction_failed", failure_instruction(tool, "tool_error", language)
-    if outcome.status == "denied" and outcome.decision is not None:
-        instruction = denial_instruction(outcome.decision, tool.manifest.id, name, plan.agent.name, language)
-        return RunStatus.DENIED, outcome.decision.reason, instruction
-    if outcome.status == "recorded" and outcome.error_code is None:
-        return RunStatus.COMPLETED, None, instruct("already_done", language, name=name)
-    code = outcome.error_code or "tool_error"
-    return RunStatus.FAILED, code, failure_instruction(tool, code, language)
-
-
-def _set_run(plan: TurnPlan, status: RunStatus, error_code: str | None) -> None:
-    run = plan.record.run
-    plan.record = replace(plan.record, run=None if run is None else RunView(run.id, str(status)), run_error=error_code)
-
-
-def _note_call(plan: TurnPlan, outcome: ToolOutcome) -> None:
-    with plan.lock:
-        record = plan.record
-        decision = outcome.decision
-        view = decision and DecisionView(
-            decision.effect, decision.layer and str(decision.layer), decision.missing, decision.reason
-        )
-        plan.record = replace(
-            record,
-            tool_calls=(*record.tool_calls, ToolCallView(outcome.id, outcome.tool, outcome.status)),
-            decision=view or record.decision,
-            events=(*record.events, *outcome.events),
-        )
-
-
-def _as_voice_error(error: Exception) -> ProwessError:
-    """What the caller is told: a reply that cannot be stored is the voice's fault, not the input's."""
-    if isinstance(error, ProwessError) and not isinstance(error, InvalidInput):
-        return error
-    cause = error.code if isinstance(error, ProwessError) else type(error).__name__
-    return VoiceError("voice_failed", cause=cause)
-
-
-def _result(plan: TurnPlan, reply: str) -> TurnResult:
-    record = plan.record
-    return TurnResult(
-        message_id=plan.message_id,
-        reply=reply,
-        selection=record.selection,
-        session=record.session,
-        run=record.run,
-        decision=record.decision,
-        instruction=None if plan.instruction is None else plan.instruction.text,
-        tool_calls=record.tool_calls,
-        pending_approvals=(),
-        replayed=plan.replayed,
-        events=record.events,
     )

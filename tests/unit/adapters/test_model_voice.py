@@ -31,7 +31,8 @@ from tests.support.model_server import (
     tool_calls,
 )
 
-from prowess.adapters.voices.model import ModelVoice, model_voice, wire_names
+from prowess.adapters.voices.model import ModelVoice, wire_names
+from prowess.adapters.voices.providers import model_voice
 from prowess.adapters.voices.retries import RetryBudget
 from prowess.errors import InvalidInput, VoiceError
 from prowess.messages import render
@@ -868,7 +869,7 @@ def test_a_base_url_that_is_no_address_is_refused(address: str) -> None:
 
 def test_the_library_is_loaded_when_a_voice_is_made() -> None:
     code = (
-        "import sys, prowess.adapters.voices.model as m\n"
+        "import sys, prowess.adapters.voices.providers as m\n"
         "heavy = {'pydantic_ai', 'openai', 'httpx2', 'opentelemetry'}\n"
         "assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()\n"
         "m.model_voice('local', base_url='http://127.0.0.1:1/v1')\n"

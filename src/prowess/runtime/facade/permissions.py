@@ -187,7 +187,8 @@ class Permissions(Facade):
         """Whether this user may use a tool or a skill through this agent now, layer by layer, and what decides it.
 
         For operators: it tells a thing that is not granted from one that does not exist. ``arguments``: also what rests
-        on them, resources and standing approvals. Raises ``InvalidInput`` (``nothing_to_explain``, ``tool_arguments``).
+        on them, resources and standing approvals. Guards are not asked. Raises ``InvalidInput``
+        (``nothing_to_explain``, ``tool_arguments``).
         """
         if (tool is None) == (skill is None):
             raise InvalidInput("nothing_to_explain", field="tool")
@@ -197,7 +198,7 @@ class Permissions(Facade):
             return explain_skill(view, catalog, skill)
         request = TurnRequest(tenant, user, agent, "?", "explain", conversation or "explain")
         with self._parts.database.read() as connection:
-            return explain_tool(self._parts.dispatcher, connection, view, request, str(tool), arguments)
+            return explain_tool(connection, self._parts.clock.now(), view, request, str(tool), arguments)
 
     def simulate(
         self,

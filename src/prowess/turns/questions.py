@@ -1,0 +1,130 @@
+"""What the gate is asked about a tool call, and what is so at that moment (G3, G4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+from sqlalchemy import Connection
+
+from prowess.access.actions import effective_action
+from prowess.access.capabilities import NOT_ALLOWED_HERE
+from prowess.access.guards import Guard, ask_guards
+from prowess.access.model import (
+    EffectiveAction,
+    Facts,
+    GateRequest,
+    Mode,
+    RuleVerdict,
+    StandingApproval,
+    Verdict,
+)
+from prowess.access.standing.service import difference
+from prowess.access.standing.store import current_standing
+from prowess.access.store import active_grants
+from prowess.skills.bindings import is_enabled
+from prowess.skills.store import bindings_for
+from prowess.turns.definitions import ToolSkill
+from prowess.turns.equipment import find_equipped
+from prowess.turns.request import TurnRequest
+from prowess.turns.view import TurnView
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call on its way: who, what, the how-manieth of this tool in this turn, and what its turn may see."""
+
+    request: TurnRequest
+    tool: ToolSkill
+    ordinal: int
+    language: str
+    run_id: str | None
+    view: TurnView
+    serving: str | None = None
+    """the skill that serves the turn: its manual is loaded for as long as the turn lasts (G7)"""
+    allowed: frozenset[str] | None = None
+    """the only tools that the serving skill may use, where it says so (C41)"""
+
+    @property
+    def skill(self) -> tuple[str, str]:
+        """Id and version, as events name them."""
+        return (self.tool.manifest.id, self.tool.manifest.version)
+
+
+class Asked(NamedTuple):
+    """What the validated input of a call comes to for the law."""
+
+    resource: str | None
+    action: EffectiveAction
+    guards: tuple[RuleVerdict, ...] = ()
+
+
+def asked_of(call: Call, validated: BaseModel, plain: Mapping[str, Any], guards: Sequence[Guard]) -> Asked:
+    """Resource, effective action, and what the guards say.
+
+    ``plain`` is the input as JSON. Guards take their time: to be asked outside any transaction. Raises what a tool's
+    own ``resource`` raises, and ``TypeError`` where it names none.
+    """
+    tool = call.tool
+    resource = None if tool.resource is None else tool.resource(validated)
+    if tool.resource is not None and not isinstance(resource, str):
+        raise TypeError("a tool that has resources names one for every call")
+    action = effective_action(tool.tool_id, tool.effect, resource, plain)
+    if not guards:
+        return Asked(resource, action)
+    attempt = call.view.attempt(tool.manifest.id, tool.tool_id, tool.effect, resource)
+    return Asked(resource, action, ask_guards(guards, attempt))
+
+
+def gate_request(call: Call, asked: Asked | None) -> GateRequest:
+    """The question; ``asked`` null: before the arguments are known."""
+    request, tool = call.request, call.tool
+    return GateRequest(
+        tenant=request.tenant,
+        user=request.user,
+        agent=request.agent,
+        skill_id=tool.manifest.id,
+        skill_version=tool.manifest.version,
+        action=f"tool:{tool.tool_id}",
+        resource=None if asked is None else asked.resource,
+        verb=tool.effect,
+        tentative=asked is None and tool.resource is not None,
+    )
+
+
+def gate_facts(connection: Connection, call: Call, asked: Asked | None, now: datetime, *, final: bool = True) -> Facts:
+    """What is so at this moment. A database that fails raises: nothing runs then, and nothing could be audited.
+
+    ``final`` false: the arguments are still to come, so what would be asked is not refused yet in a mode that asks
+    nobody: it may be allowed already.
+    """
+    request, tool, view = call.request, call.tool, call.view
+    skill_id, mode = tool.manifest.id, view.rights.mode
+    standing: tuple[StandingApproval, ...] = ()
+    if asked is not None:
+        known = current_standing(connection, request.tenant, request.user, skill_id)
+        standing = tuple(item for item in known if difference(item, request.agent, asked.action) is None)
+    return Facts(
+        requirements=tool.manifest.permission_requirements,
+        grants=active_grants(connection, request.tenant, request.user, skill_id),
+        enabled=is_enabled(skill_id, bindings_for(connection, request.tenant, request.user, request.agent)),
+        now=now,
+        reach=_reach(connection, call),
+        policy=view.judge(skill_id, tool.tool_id, tool.effect, None if asked is None else asked.resource),
+        guards=() if asked is None else asked.guards,
+        standing=standing,
+        mode=mode if final or mode is not Mode.DONT_ASK else Mode.DEFAULT,
+    )
+
+
+def _reach(connection: Connection, call: Call) -> Verdict:
+    """Filter, entitlement and activation, with what is equipped at this moment."""
+    if call.allowed is not None and call.tool.tool_id not in call.allowed:
+        return NOT_ALLOWED_HERE
+    surface = call.view.surface(find_equipped(connection, call.request))
+    if call.serving is not None:
+        surface = surface.with_loaded(call.serving)
+    return surface.execute(call.tool.tool_id)
