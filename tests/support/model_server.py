@@ -248,6 +248,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
+        if step.cut_after is not None:
+            self.send_header("Connection", "close")  # or the client's next request may meet the closed connection
         self.end_headers()
         for index, part in enumerate([*step.pieces, *step.calls, None]):
             if index == step.hold_after:
