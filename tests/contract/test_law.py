@@ -540,6 +540,18 @@ def test_g14_simulate_says_who_gains_and_who_loses(open_app: OpenApp, policy: Ca
     assert call(app, "lookup", message="after").status == "not_found"  # u1 has no role, and nothing was stored
 
 
+def test_g14_a_simulation_runs_on_a_database_in_memory(policy: Callable[[str], Path]) -> None:
+    import prowess
+
+    file = policy("version: 1\nrules:\n  - {id: no, effect: deny, tools: ['*'], match: [{tool: x}]}\n")
+    with prowess.open("sqlite://", skills=[tool("ledger")], resolver="roles") as app:
+        app.define_role("admin", everything=True)
+        app.assign_role("admin", user=USER)
+        turn(app, "m1", "hello")
+        # not agent-memory.search, which was denied before: nobody has consented
+        assert {change.name for change in app.simulate(policies=[file])} == {"tool.ledger"}
+
+
 def test_g14_a_simulation_has_a_size(open_app: OpenApp, monkeypatch: pytest.MonkeyPatch) -> None:
     app = open_app()
     turn(app, "m1", "hello")

@@ -260,7 +260,7 @@ def test_g9_c39_a_resolver_that_fails_aborts_the_call(open_app: OpenApp, answer:
             road()
         assert (caught.value.code, caught.value.detail["cause"]) == ("surface_unresolved", cause)
     rows = [event for event in app.audit(user=USER) if event.type == "surface.unresolved"]
-    assert [(row.decision, row.data["cause"]) for row in rows] == [("denied", cause)] * 2
+    assert [(row.decision, row.data["cause"]) for row in rows] == [("denied", cause)] * 5
     with pytest.raises(NotFound):
         app.messages(CHAT)  # nothing of the message was stored
 

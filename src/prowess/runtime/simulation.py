@@ -69,19 +69,23 @@ def simulate(
         wanted = None if agents is None else set(agents)
         found = [agent for agent in list_agents(connection, tenant) if wanted is None or agent.id in wanted]
         size = len(people) * len(found) * max(1, len(parts.catalog.snapshot(connection, tenant)))
-        if size > MAX_QUESTIONS:
-            raise LimitExceeded("simulation_too_large", limit=MAX_QUESTIONS)
-        changes: list[Change] = []
-        for user in people:
-            for agent in found:
-                if not agent.usable_by(user):
-                    continue
-                context = CallContext(tenant, user, agent.id)
-                rights = Rights((parts.surfaces.resolve(context),), mode=stricter(parts.mode, parts.policies.mode))
-                before = parts.reader.view(connection, tenant, user, agent, rights)
-                after = _changed(connection, parts, tenant, before, policies, roles)
-                changes += _differences(connection, parts, tenant, before, after)
-        return changes
+    if size > MAX_QUESTIONS:
+        raise LimitExceeded("simulation_too_large", limit=MAX_QUESTIONS)
+    # A resolver may read the database itself, so it is asked before it is read here.
+    pairs = [
+        (user, agent, parts.surfaces.resolve(CallContext(tenant, user, agent.id)))
+        for user in people
+        for agent in found
+        if agent.usable_by(user)
+    ]
+    changes: list[Change] = []
+    with parts.database.read() as connection:
+        for user, agent, surface in pairs:
+            rights = Rights((surface,), mode=stricter(parts.mode, parts.policies.mode))
+            before = parts.reader.view(connection, tenant, user, agent, rights)
+            after = _changed(connection, parts, tenant, before, policies, roles)
+            changes += _differences(connection, parts, tenant, before, after)
+    return changes
 
 
 def _changed(

@@ -6,7 +6,7 @@ from prowess.access.resolver import CallContext
 from prowess.access.surface import CapabilitySurface
 from prowess.chat.model import Agent
 from prowess.chat.store import find_agent
-from prowess.errors import NotFound
+from prowess.errors import Denied, NotFound
 from prowess.events.model import Actor
 from prowess.kernel.ids import check_id
 from prowess.runtime.wiring import Parts
@@ -36,7 +36,7 @@ class Facade:
             given = surface or CapabilitySurface.ALLOW_ALL
         else:
             context = CallContext(tenant, check_id(user, "user"), agent)
-            given = surface or parts.surfaces.resolve(context)
+            given = surface or self._resolved(context)
         rights = Rights((given,), mode=stricter(parts.mode, parts.policies.mode))
         with parts.database.read() as connection:
             found = None if agent is None else find_agent(connection, tenant, check_id(agent, "agent"))
@@ -45,6 +45,23 @@ class Facade:
             # An agent that nobody has talked to yet has no design of its own.
             seen = found or Agent(tenant, agent or "", agent or "", "", "en", None, parts.clock.now())
             return parts.reader.view(connection, tenant, user or "", seen, rights)
+
+    def _resolved(self, context: CallContext) -> CapabilitySurface:
+        """The user's surface outside any turn; that it could not be learned is an audit row (C39)."""
+        try:
+            return self._parts.surfaces.resolve(context)
+        except Denied as denied:
+            with self._parts.log.transaction(context.tenant) as transaction:
+                transaction.emit(
+                    "surface.unresolved",
+                    tenant=context.tenant,
+                    actor=Actor("user", context.user),
+                    user=context.user,
+                    agent=context.agent,
+                    decision="denied",
+                    cause=str(denied.detail.get("cause")),
+                )
+            raise
 
     def _visible(self, tenant: str, user: str, agent: str | None, skill: str) -> Entry:
         """A skill that exists for this user. Raises ``NotFound('skill_not_found')`` for any other, all alike (G8)."""

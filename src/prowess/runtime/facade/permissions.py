@@ -127,7 +127,7 @@ class Permissions(Facade):
 
     def surface(self, *, user: str, agent: str | None = None, tenant: str = DEFAULT_TENANT) -> CapabilitySurface:
         """What the user may use at all, resolved anew. Raises ``Denied('surface_unresolved')``."""
-        return self._parts.surfaces.resolve(CallContext(tenant, check_id(user, "user"), agent))
+        return self._resolved(CallContext(tenant, check_id(user, "user"), agent))
 
     # --- always allow (U5) ---
 
