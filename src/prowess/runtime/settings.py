@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from platformdirs import user_data_path
 
 from prowess.access.guards import Guard
 from prowess.access.model import Mode
 from prowess.access.resolver import CapabilityResolver
+from prowess.errors import InvalidInput
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
 from prowess.secrets.keys import KeyRing
@@ -62,3 +63,55 @@ class Options:
     system_tools: Iterable[str] = ()
     secret_keys: KeyRing | str | Path | None = None
     drafts: bool = False
+
+
+RESOLVER_VARIABLE = "PROWESS_RESOLVER"
+POLICIES_VARIABLE = "PROWESS_POLICIES"
+MODE_VARIABLE = "PROWESS_MODE"
+MODEL_VARIABLE = "PROWESS_MODEL"
+MODEL_URL_VARIABLE = "PROWESS_MODEL_URL"
+MODEL_KEY_VARIABLE = "PROWESS_MODEL_KEY"
+
+
+class EnvironmentOptions(TypedDict, total=False):
+    """What the environment may say of ``prowess.open``."""
+
+    resolver: Literal["roles"]
+    policies: tuple[str, ...]
+    mode: Mode
+
+
+def environment_options(environment: Mapping[str, str] | None = None) -> EnvironmentOptions:
+    """``PROWESS_RESOLVER``, ``PROWESS_POLICIES`` and ``PROWESS_MODE``, where they are set and not empty.
+
+    Raises ``InvalidInput('bad_setting')``: a word that is not understood must not leave everything open.
+    """
+    variables = os.environ if environment is None else environment
+    found: EnvironmentOptions = {}
+    if resolver := variables.get(RESOLVER_VARIABLE):
+        if resolver != "roles":
+            raise InvalidInput("bad_setting", variable=RESOLVER_VARIABLE, known=["roles"])
+        found["resolver"] = "roles"
+    if policies := tuple(filter(None, variables.get(POLICIES_VARIABLE, "").split(os.pathsep))):
+        found["policies"] = policies
+    if mode := variables.get(MODE_VARIABLE):
+        if mode not in tuple(Mode):
+            raise InvalidInput("bad_setting", variable=MODE_VARIABLE, known=[str(known) for known in Mode])
+        found["mode"] = Mode(mode)
+    return found
+
+
+def environment_voice(environment: Mapping[str, str] | None = None) -> Voice | None:
+    """The voice of ``PROWESS_MODEL``, at ``PROWESS_MODEL_URL`` and with ``PROWESS_MODEL_KEY``; null where it is unset.
+
+    Raises as ``model_voice``, and ``InvalidInput('setting_missing')`` for an address without a model.
+    """
+    from prowess.runtime.models import model_voice
+
+    variables = os.environ if environment is None else environment
+    model, url = variables.get(MODEL_VARIABLE), variables.get(MODEL_URL_VARIABLE) or None
+    if not model:
+        if url is not None:
+            raise InvalidInput("setting_missing", variable=MODEL_VARIABLE, other=MODEL_URL_VARIABLE)
+        return None
+    return model_voice(model, base_url=url, api_key=variables.get(MODEL_KEY_VARIABLE) or None)
