@@ -256,7 +256,7 @@ def test_the_tour_shows_every_step(run: Run) -> None:
     told = document(run("tour", "--json"))
     assert told["ok"] is True
     assert [step["name"] for step in told["steps"]] == [
-        "plan-goal", "resume-after-restart", "recall-denied", "recall-granted", "recall-revoked",
+        "plan-goal", "resume-after-restart", "recall-denied", "recall-granted", "recall-revoked", "hidden-skill",
     ]  # fmt: skip
     assert all(step["ok"] and step["shows"] for step in told["steps"])
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent, Completion
     from prompt_toolkit.document import Document
 
+    from prowess.access.model import Mode
     from prowess.runtime.app import Prowess
     from prowess.turns.request import TurnResult
 
@@ -42,6 +43,7 @@ class Chat:
         conversation: str,
         as_json: bool = False,
         interactive: bool = False,
+        mode: Mode | None = None,
     ) -> None:
         self._app = app
         self._tenant = tenant
@@ -49,6 +51,7 @@ class Chat:
         self._conversation = conversation
         self._as_json = as_json
         self._interactive = interactive
+        self._mode = mode
         self.failed = False
         """whether any line got an error for an answer"""
 
@@ -130,6 +133,7 @@ class Chat:
             message_id=f"chat-{uuid.uuid4().hex}",
             text=text,
             tenant=self._tenant,
+            mode=self._mode,
         )
         spinner = asyncio.create_task(_spin()) if self._interactive else None
         result: Any = None
@@ -154,7 +158,16 @@ class Chat:
         return [entry for entry in found if ChatScope.SINGLE in entry.manifest.scopes]
 
 
-def talk(app: Prowess, *, tenant: str, user: str, agent: str, conversation: str, as_json: bool = False) -> bool:
+def talk(
+    app: Prowess,
+    *,
+    tenant: str,
+    user: str,
+    agent: str,
+    conversation: str,
+    as_json: bool = False,
+    mode: Mode | None = None,
+) -> bool:
     """Run the chat until /exit, Ctrl-D, or the end of the input; false where a script's line could not be served."""
     interactive = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     chat = Chat(
@@ -165,6 +178,7 @@ def talk(app: Prowess, *, tenant: str, user: str, agent: str, conversation: str,
         conversation=conversation,
         as_json=as_json,
         interactive=interactive,
+        mode=mode,
     )
     for line in _prompted(chat, user) if interactive else sys.stdin:
         text = line.strip()

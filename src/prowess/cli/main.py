@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from prowess.cli import memory, permissions, records, skills, system, turns
+from prowess.cli import asking, memory, permissions, records, roles, secrets, skills, system, turns
 from prowess.cli.output import INTERRUPTED, Debug, Lang, abandon_output, set_debug, set_language
 
 app = typer.Typer(
@@ -22,7 +22,10 @@ app = typer.Typer(
 turns.register(app)
 system.register(app)
 app.add_typer(skills.app, name="skills")
+asking.register(permissions.app)
 app.add_typer(permissions.app, name="permissions")
+app.add_typer(roles.app, name="roles")
+app.add_typer(secrets.app, name="secrets")
 app.add_typer(memory.app, name="memory")
 for name, group in records.groups.items():
     app.add_typer(group, name=name)

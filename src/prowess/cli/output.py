@@ -240,12 +240,17 @@ def abandon_output() -> None:
 
 
 @contextmanager
-def opened(db: str | None, *, now: str | None = None) -> Iterator[Prowess]:
-    """The runtime over the chosen database; ``now`` stops its clock there (ISO 8601)."""
+def opened(db: str | None, *, now: str | None = None, speaking: bool = False) -> Iterator[Prowess]:
+    """The runtime over the chosen database, with the resolver, policies and mode of the environment.
+
+    ``now`` stops its clock there (ISO 8601); ``speaking``: with the model of the environment, which takes long to load.
+    """
     import prowess
     from prowess.kernel.clock import parse_instant
-    from prowess.runtime.settings import database_url
+    from prowess.runtime.settings import database_url, environment_options, environment_voice
 
     clock = None if now is None else prowess.ManualClock(parse_instant(now, "now"))
-    with prowess.open(database_url(db), clock=clock) as app:
+    options = environment_options()
+    voice = environment_voice() if speaking else None
+    with prowess.open(database_url(db), clock=clock, voice=voice, **options) as app:
         yield app

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -126,14 +126,27 @@ def list_audit(
 def list_agents(db: Db = None, as_json: Json = False, tenant: Tenant = "default") -> None:
     """Show the agents."""
     with opened(db) as app:
-        found = [
-            {"id": a.id, "name": a.name, "language": a.language, "owner": a.owner} for a in app.agents(tenant=tenant)
-        ]
+        found = [agent_to_json(agent) for agent in app.agents(tenant=tenant)]
     if as_json:
         print_json({"agents": found})
         return
-    rows = [(a["id"], a["name"], a["language"], a["owner"]) for a in found]
-    print_table(("id", "name", "language", "owner"), rows, empty=say("no_agents"))
+    rows = [(a["id"], a["name"], a["language"], a["owner"], _design(a["skill_filter"])) for a in found]
+    print_table(("id", "name", "language", "owner", "skills"), rows, empty=say("no_agents"))
+
+
+def agent_to_json(agent: Any) -> dict[str, Any]:
+    """An agent as the command line shows it."""
+    return {
+        "id": agent.id,
+        "name": agent.name,
+        "language": agent.language,
+        "owner": agent.owner,
+        "skill_filter": agent.skill_filter.to_json(),
+    }
+
+
+def _design(skill_filter: dict[str, Any]) -> str:
+    return say(f"design.{skill_filter['kind']}", names=skill_filter["names"])
 
 
 @agents.command()
@@ -152,6 +165,37 @@ def create(
     with opened(db) as app:
         made = app.create_agent(agent, name=name, persona=persona, language=agent_language, owner=owner, tenant=tenant)
     if as_json:
-        print_json({"id": made.id, "name": made.name, "language": made.language, "owner": made.owner})
+        print_json(agent_to_json(made))
     else:
         show(say("agent_created", id=made.id))
+
+
+@agents.command()
+@command
+def design(
+    agent: Annotated[str, typer.Argument(help="Id.")],
+    every: Annotated[bool, typer.Option("--all", help="Every skill of the catalog.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="No skill.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="These skills alone. May be repeated.")] = None,
+    excepted: Annotated[
+        list[str] | None, typer.Option("--except", help="Every skill but these. May be repeated.")
+    ] = None,
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+) -> None:
+    """Say which skills an agent is designed with, whoever talks to it."""
+    from prowess.access.filters import SkillFilter
+
+    given = {"all": every, "none": none, "only": only, "except": excepted}
+    kinds = [kind for kind, value in given.items() if value]
+    if len(kinds) != 1:
+        raise typer.BadParameter(say("one_design"))
+    wanted = SkillFilter.of(kinds[0], (*(only or ()), *(excepted or ())))
+    with opened(db) as app:
+        app.design_agent(agent, wanted, tenant=tenant)
+    document = {"id": agent, "skill_filter": wanted.to_json()}
+    if as_json:
+        print_json(document)
+    else:
+        show(f"{agent}{say('colon')}{_design(wanted.to_json())}")

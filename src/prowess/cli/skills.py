@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from prowess.cli.output import (
     FAILED,
+    Agent,
     Db,
     Json,
     Tenant,
+    User,
     command,
     language,
     note,
@@ -22,8 +25,12 @@ from prowess.cli.output import (
     say,
     show,
 )
-from prowess.errors import InvalidInput
+from prowess.errors import InvalidInput, NotFound
 from prowess.messages import render
+
+if TYPE_CHECKING:
+    from prowess.runtime.app import Prowess
+    from prowess.turns.view import Entry
 
 app = typer.Typer(help="The skill catalog, and a linter for skill folders.", no_args_is_help=True)
 
@@ -63,24 +70,50 @@ def notes_of(codes: Sequence[str]) -> list[dict[str, str]]:
     return [{"code": code, "text": render(f"note.{code}", language())} for code in codes]
 
 
+def skills_for(app: Prowess, *, user: str | None, agent: str | None, tenant: str) -> list[tuple[Entry, str]]:
+    """The skills that exist for this user, and whether they serve: ``active``, ``enabled`` or ``disabled``.
+
+    Without a user the asker is the operator, for whom all of them exist.
+    """
+    entries = app.skills(tenant=tenant)
+    if user is None and agent is None:
+        return [(entry, "active") for entry in entries]
+    serving = {entry.manifest.id: entry for entry in app.candidates(user=user, agent=agent, tenant=tenant)}
+    found: list[tuple[Entry, str]] = []
+    for entry in entries:
+        skill_id = entry.manifest.id
+        if skill_id in serving:
+            found.append((serving[skill_id], "enabled"))
+        elif user is None:
+            found.append((entry, "disabled"))
+        else:
+            with suppress(NotFound):  # not granted: it does not exist for them (G8)
+                found.append((app.skill_for(skill_id, user=user, agent=agent, tenant=tenant), "disabled"))
+    return found
+
+
+def _versions_for(app: Prowess, skill: str, entry: Entry, user: str, agent: str | None, tenant: str) -> list[Entry]:
+    """The versions of a skill that the user may see: the one that was found for them, and others that are granted."""
+    from prowess.access.surface import SkillKey
+
+    surface = app.surface(user=user, agent=agent, tenant=tenant)
+    return [
+        item
+        for item in app.skill_versions(skill, tenant=tenant)
+        if item.manifest.version == entry.manifest.version
+        or surface.names_skill(SkillKey(item.manifest.id, item.manifest.version, item.source))
+    ]
+
+
 @app.command("list")
 @command
 def list_skills(
     db: Db = None, as_json: Json = False, tenant: Tenant = "default", user: ForUser = None, agent: ForAgent = None
 ) -> None:
-    """Show the catalog; with --user or --agent, what is enabled there."""
+    """Show the catalog; with --user or --agent, what exists there."""
     with opened(db) as app:
-        entries = app.skills(tenant=tenant)
-        enabled = {
-            (entry.manifest.id, entry.manifest.version): entry
-            for entry in app.candidates(user=user, agent=agent, tenant=tenant)
-        }
-    by_id = {skill_id: entry for (skill_id, _), entry in enabled.items()}
-    shown = []
-    for entry in entries:
-        serving = by_id.get(entry.manifest.id)
-        status = "active" if user is None and agent is None else "disabled" if serving is None else "enabled"
-        shown.append(skill_to_json(serving or entry, status=status))
+        found = skills_for(app, user=user, agent=agent, tenant=tenant)
+    shown = [skill_to_json(entry, status=status) for entry, status in found]
     if as_json:
         print_json({"skills": shown})
         return
@@ -97,12 +130,24 @@ def list_skills(
 @app.command("show")
 @command
 def show_skill(
-    skill: SkillId, version: OneVersion = None, db: Db = None, as_json: Json = False, tenant: Tenant = "default"
+    skill: SkillId,
+    version: OneVersion = None,
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: ForUser = None,
+    agent: ForAgent = None,
 ) -> None:
-    """Show one skill: manifest, manual, versions."""
+    """Show one skill: manifest, manual, versions; --user: as they may."""
     with opened(db) as app:
-        entry = app.skill(skill, version, tenant=tenant)
-        versions = [item.manifest.version for item in app.skill_versions(skill, tenant=tenant)]
+        if user is None:
+            entry = app.skill(skill, version, tenant=tenant)
+            listed = app.skill_versions(skill, tenant=tenant)
+        else:
+            entry = app.skill_for(skill, user=user, agent=agent, tenant=tenant)
+            listed = _versions_for(app, skill, entry, user, agent, tenant)
+            entry = _one_of(listed, entry, version)
+    versions = [item.manifest.version for item in listed]
     body = getattr(entry.definition, "body", None)
     if as_json:
         declared = entry.manifest.model_dump(mode="json", exclude_defaults=True)
@@ -118,6 +163,62 @@ def show_skill(
     show(f"  {say('versions', versions=versions)}")
     if body:
         show(f"\n{body.strip()}")
+
+
+def _one_of(listed: list[Entry], entry: Entry, version: str | None) -> Entry:
+    """Raises ``NotFound('version_not_found')`` alike for a version that is not there and one that is not granted."""
+    if version is None:
+        return entry
+    found = next((item for item in listed if item.manifest.version == version), None)
+    if found is None:
+        raise NotFound("version_not_found", skill=entry.manifest.id, version=version[:80])
+    return found
+
+
+@app.command()
+@command
+def why(
+    text: Annotated[str, typer.Option("--text", help="What the user would say.")],
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    user: User = "me",
+    agent: Agent = "mira",
+    scope: Annotated[str, typer.Option("--scope", help="single_chat or group_chat.")] = "single_chat",
+) -> None:
+    """Say why each skill would serve a message, or would not."""
+    with opened(db) as app:
+        found = [item.to_json() for item in app.why_not(user=user, agent=agent, text=text, scope=scope, tenant=tenant)]
+    if as_json:
+        print_json({"skills": found})
+        return
+    rows = [
+        (item["skill_id"], item["version"], say(f"why.{item['reason']}"), item["score"], item["chosen"])
+        for item in found
+    ]
+    print_table(("skill", "version", "reason", "score", "chosen"), rows, empty=say("no_skills"))
+
+
+@app.command()
+@command
+def usage(
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+    since: Annotated[str | None, typer.Option("--since", help="Instant with offset (ISO 8601).")] = None,
+) -> None:
+    """Show which skills are used, by whom and with what success."""
+    from prowess.kernel.clock import parse_instant
+
+    start = None if since is None else parse_instant(since, "since")
+    with opened(db) as app:
+        found = [item.to_json() for item in app.skill_usage(since=start, tenant=tenant)]
+    if as_json:
+        print_json({"usage": found})
+        return
+    columns = ("skill", "user", "uses", "completed", "failed", "denied", "last_used")
+    names = ("skill_id", "user", "uses", "completed", "failed", "denied", "last_used_at")
+    print_table(columns, [tuple(item[name] for name in names) for item in found], empty=say("no_runs"))
 
 
 @app.command()

@@ -72,7 +72,9 @@ def _examine(db: str | None) -> Iterator[dict[str, str]]:
     for package, state in (("langgraph", "missing"), ("psycopg", "warn"), ("prompt_toolkit", "warn")):
         installed = _version(package)
         yield _row(package, state if installed is None else "ok", installed or "", package)
-    yield _row("model", "warn", say("doctor.no_model"), "model")
+    yield _model()
+    yield from _law()
+    yield _secrets()
     yield _row("isolation", "warn", say("doctor.no_isolation"))
     yield _terminal()
     chosen = next((f"{name}={os.environ[name]}" for name in LANGUAGE_VARIABLES if os.environ.get(name)), "")
@@ -110,8 +112,55 @@ def _database(db: str | None) -> dict[str, str]:
         return _row("database", "ok", describe_database(database_url(db)))
     except ProwessError as error:
         # One that was never used is set up at the first command that needs it.
-        state = "warn" if error.code == "database_not_migrated" else "missing"
-        return _row("database", state, error.message(language())) | {"remedy": error.remedy(language())}
+        return _refused("database", "warn" if error.code == "database_not_migrated" else "missing", error)
+
+
+def _model() -> dict[str, str]:
+    from prowess.runtime.settings import environment_voice
+
+    try:
+        voice = environment_voice()
+    except ProwessError as error:
+        return _refused("model", "warn", error)
+    return _row("model", "warn", say("doctor.no_model"), "model") if voice is None else _row("model", "ok", voice.name)
+
+
+def _law() -> Iterator[dict[str, str]]:
+    """Resolver and policies. Where they do not hold, no command that opens a database works."""
+    from prowess.access.model import Mode
+    from prowess.access.policies import load_policies
+    from prowess.runtime.settings import environment_options
+    from prowess.turns.view import stricter
+
+    try:
+        options = environment_options()
+    except ProwessError as error:
+        yield _refused("resolver", "missing", error)
+        return
+    yield _row("resolver", "ok", options.get("resolver") or say("doctor.no_resolver"))
+    try:
+        policies = load_policies(options.get("policies", ()))
+    except ProwessError as error:
+        yield _refused("policies", "missing", error)
+        return
+    mode = stricter(options.get("mode", Mode.DEFAULT), policies.mode)
+    yield _row("policies", "ok", say("doctor.policies", count=len(policies.rules), mode=str(mode)))
+
+
+def _secrets() -> dict[str, str]:
+    from prowess.secrets.keys import KEY_FILE_VARIABLE, read_keys
+
+    try:
+        return _row("secrets", "ok", " ".join(read_keys().key_ids))
+    except ProwessError as error:
+        if error.code == "secret_key_missing" and not os.environ.get(KEY_FILE_VARIABLE):
+            return _row("secrets", "warn", say("doctor.no_key"), "key")
+        return _refused("secrets", "missing", error)
+
+
+def _refused(check: str, state: str, error: ProwessError) -> dict[str, str]:
+    shown = {"detail": error.message(language()), "remedy": error.remedy(language())}
+    return {"check": check, "state": state, **shown}
 
 
 def _row(check: str, state: str, detail: str, remedy: str | None = None) -> dict[str, str]:

@@ -30,6 +30,8 @@ from prowess.errors import InvalidInput, ProwessError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+Mode = Annotated[str | None, typer.Option("--mode", help="default, bypass, dont_ask or explore.")]
+
 MAX_LINE = 1_000_000
 """Characters of one line of a JSON lines file."""
 
@@ -52,17 +54,24 @@ def turn(
     group: Annotated[str | None, typer.Option("--group", help="A group chat instead of a conversation.")] = None,
     message_id: Annotated[str | None, typer.Option("--message-id", help="Default: a fresh one.")] = None,
     now: Annotated[str | None, typer.Option("--now", help="Pretend that it is this instant (ISO 8601).")] = None,
+    surface: Annotated[
+        str | None, typer.Option("--surface", help="What may be used, as JSON, for this turn: skills, groups, tools.")
+    ] = None,
+    mode: Mode = None,
 ) -> None:
     """Run one turn and show the reply."""
     import uuid
 
+    from prowess.cli.reading import read_mode, read_surface
     from prowess.runtime.app import result_to_json
 
     # What a shell adds at the end of a line is no part of what is said.
     said = sys.stdin.read().removesuffix("\n") if text == "-" else text
     if conversation is None and group is None:
         conversation = "main"
-    with opened(db, now=now) as app:
+    given = None if surface is None else read_surface(surface, "surface")
+    chosen = read_mode(mode)
+    with opened(db, now=now, speaking=True) as app:
         result = app.turn(
             tenant=tenant,
             user=user,
@@ -71,6 +80,8 @@ def turn(
             group=group,
             message_id=message_id or f"cli-{uuid.uuid4().hex}",
             text=said,
+            surface=given,
+            mode=chosen,
         )
     if as_json:
         print_json(result_to_json(result))
@@ -138,12 +149,15 @@ def chat(
     agent: Agent = "mira",
     conversation: Annotated[str, typer.Option("--conversation", help="Which conversation.")] = "main",
     as_json: Annotated[bool, typer.Option("--json", help="Read lines, answer each with a line of JSON.")] = False,
+    mode: Mode = None,
 ) -> None:
     """Talk to an agent; /help shows what can be asked for."""
     from prowess.cli.chat import talk
+    from prowess.cli.reading import read_mode
 
-    with opened(db) as app:
-        ok = talk(app, tenant=tenant, user=user, agent=agent, conversation=conversation, as_json=as_json)
+    chosen = read_mode(mode)
+    with opened(db, speaking=True) as app:
+        ok = talk(app, tenant=tenant, user=user, agent=agent, conversation=conversation, as_json=as_json, mode=chosen)
     if not ok:
         raise typer.Exit(FAILED)
 

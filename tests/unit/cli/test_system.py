@@ -29,8 +29,8 @@ def test_a_machine_that_never_ran_prowess_is_well(run: Run, document: Call) -> N
     assert report["ok"] is True
     assert states["database"] == "warn"
     assert list(states) == [
-        "python", "sqlite", "database", "langgraph", "psycopg", "prompt_toolkit", "model", "isolation", "terminal",
-        "locale",
+        "python", "sqlite", "database", "langgraph", "psycopg", "prompt_toolkit", "model", "resolver",
+        "policies", "secrets", "isolation", "terminal", "locale",
     ]  # fmt: skip
     assert all(row["state"] in ("ok", "warn", "missing") for row in report["checks"])
     run("migrate")
