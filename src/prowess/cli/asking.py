@@ -57,9 +57,10 @@ def explain(
         return
     decision = document["decision"]
     effect = say(f"effect.{decision['effect']}")
-    show(f"{effect}{say('colon')}{decision['reason']}")
+    show(effect if decision["reason"] == "allowed" else f"{effect}{say('colon')}{decision['reason']}")
     rows = [(step["layer"], say(f"answer.{step['answer']}"), step["reason"], step["by"]) for step in document["steps"]]
-    print_table(("layer", "answer", "reason", "by"), rows, empty="")
+    if rows:
+        print_table(("layer", "answer", "reason", "by"), rows, empty="")
     if document["decisive"]:
         show(say("decisive", names=document["decisive"]))
 

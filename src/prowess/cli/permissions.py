@@ -168,8 +168,8 @@ def surface(
 
 
 def _names(entries: list[Any] | None) -> str:
-    if entries is None:
-        return say("no_part")
+    if not entries:
+        return say("no_part" if entries is None else "nothing")
     return ", ".join(entry if isinstance(entry, str) else ":".join(entry) for entry in entries)
 
 

@@ -46,7 +46,9 @@ def read_role(text: str, option: str) -> Role:
     from prowess.access.surface import CapabilitySurface
     from prowess.kernel.ids import check_id
 
-    name, _, body = text.partition("=")
+    name, equals, body = text.partition("=")
+    if not equals:
+        raise InvalidInput("bad_role_option", field=option)
     given = read_object(body, option, (*DIMENSIONS, "everything"))
     everything = given.pop("everything", False)
     if not isinstance(everything, bool):

@@ -13,6 +13,11 @@ from typer.testing import CliRunner, Result
 from prowess.cli.main import app
 
 Run = Callable[..., Result]
+SETTINGS = (
+    "PROWESS_RESOLVER", "PROWESS_POLICIES", "PROWESS_MODE", "PROWESS_MODEL", "PROWESS_MODEL_URL", "PROWESS_MODEL_KEY",
+    "PROWESS_SECRET_KEY", "PROWESS_SECRET_KEY_FILE", "OPENAI_API_KEY",
+)  # fmt: skip
+"""not taken from whoever runs the tests"""
 
 
 @pytest.fixture
@@ -23,6 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         "PROWESS_DB": f"sqlite:///{tmp_path / 'cli.db'}",
         "PROWESS_LANG": "en",
         "PROWESS_DEBUG": "",
+        **dict.fromkeys(SETTINGS, ""),
         "XDG_DATA_HOME": str(tmp_path / "data"),
     }
 

@@ -139,3 +139,31 @@ def test_wrong_usage_is_no_error_object(run: Run, args: tuple[str, ...]) -> None
     result = run(*args)
     assert result.exit_code == 2
     assert "Error: " in result.output or "Usage: " in result.output
+
+
+def checks(report: dict[str, Any]) -> dict[str, dict[str, str]]:
+    return {row["check"]: row for row in report["checks"]}
+
+
+def test_doctor_shows_what_the_environment_sets(document: Call, run: Run, tmp_path: Path) -> None:
+    key = document("secrets", "new-key", str(tmp_path / "key"))
+    found = checks(
+        document(
+            "doctor",
+            PROWESS_RESOLVER="roles",
+            PROWESS_MODE="dont_ask",
+            PROWESS_MODEL="some-model",
+            PROWESS_MODEL_URL="http://127.0.0.1:9/v1",
+            PROWESS_SECRET_KEY_FILE=key["file"],
+        )
+    )
+    assert (found["model"]["state"], found["model"]["detail"]) == ("ok", "some-model")
+    assert (found["resolver"]["detail"], found["policies"]["detail"]) == ("roles", "0 rules, mode dont_ask")
+    assert (found["secrets"]["state"], found["secrets"]["detail"]) == ("ok", key["key_id"])
+    without = checks(document("doctor", PROWESS_MODEL="openai:some-model"))
+    assert (without["model"]["state"], without["secrets"]["state"]) == ("warn", "warn")
+    assert "OPENAI_API_KEY" in without["model"]["remedy"]
+    assert "new-key" in without["secrets"]["remedy"]
+    Path(key["file"]).chmod(0o644)
+    exposed = run("doctor", "--json", PROWESS_SECRET_KEY_FILE=key["file"])
+    assert exposed.exit_code == 1

@@ -1,0 +1,153 @@
+"""``prowess roles``, and what each command shows of a skill that a role does not give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+Run = Callable[..., Result]
+Call = Callable[..., Any]
+ROLES = {"PROWESS_RESOLVER": "roles"}
+HIDDEN, ABSENT = "memory-recall", "no-such-skill"
+
+
+@pytest.fixture
+def reader(document: Call) -> None:
+    """``ana`` may use daily-planning alone, ``root`` everything, and nobody else anything."""
+    document("roles", "set", "reader", "--skill", "daily_planning", **ROLES)
+    document("roles", "set", "admin", "--everything", **ROLES)
+    document("roles", "assign", "reader", "--user", "ana", **ROLES)
+    document("roles", "assign", "admin", "--user", "root", **ROLES)
+
+
+def ids(listed: dict[str, Any]) -> list[str]:
+    return [item["id"] for item in listed["skills"]]
+
+
+def test_a_role_is_made_given_shown_taken_back_and_removed(run: Run, document: Call, error: Call) -> None:
+    made = document(
+        "roles", "set", "reader", "--skill", "daily-planning", "--skill", "tea@1.0.0", "--group", "web", "--tool", "a.b",
+        **ROLES,
+    )  # fmt: skip
+    assert made == {
+        "name": "reader",
+        "everything": False,
+        "skills": ["daily-planning", "tea@1.0.0"],
+        "groups": ["web"],
+        "tools": ["a.b"],
+    }
+    assert document("roles", "list") == {"roles": [made]}
+    assert document("roles", "assign", "reader", "--user", "ana", **ROLES) == {
+        "role": "reader",
+        "user": "ana",
+        "changed": True,
+    }
+    assert document("roles", "assign", "reader", "--user", "ana", **ROLES)["changed"] is False
+    assert document("roles", "show", "reader") == made | {"members": ["ana"]}
+    assert document("roles", "members") == {"members": [{"role": "reader", "user": "ana"}]}
+    assert document("roles", "list", "--user", "bo") == {"roles": []}
+    shown = run("roles", "show", "reader").stdout
+    assert "skills: daily-planning, tea@1.0.0" in shown
+    assert "ana" in shown
+    assert document("roles", "unassign", "reader", "--user", "ana")["changed"] is True
+    assert document("roles", "unassign", "reader", "--user", "ana")["changed"] is False
+    assert document("roles", "remove", "reader") == {"removed": "reader"}
+    assert error("roles", "remove", "reader")["code"] == "role_not_found"
+    assert "No roles yet" in run("roles", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "args"),
+    {
+        "role_not_found": ("show", "nope"),
+        "role_not_found ": ("assign", "nope", "--user", "ana"),
+        "bad_id": ("set", " ", "--everything"),
+        "surface_entry": ("set", "r", "--skill", "@1"),
+    }.items(),
+)
+def test_what_cannot_be_a_role_is_refused(error: Call, code: str, args: tuple[str, ...]) -> None:
+    assert error("roles", *args)["code"] == code.strip()
+
+
+def test_everything_stands_alone(run: Run) -> None:
+    result = run("roles", "set", "r", "--everything", "--skill", "a")
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_roles_that_nobody_asks_for_are_remarked_upon_beside_the_json(run: Run) -> None:
+    for args in (("set", "reader"), ("assign", "reader", "--user", "ana")):
+        inert = run("roles", *args, "--json")
+        assert inert.exit_code == 0
+        assert "PROWESS_RESOLVER=roles" in inert.stderr
+        assert run("roles", *args, **ROLES).stderr == ""
+    assert "PROWESS_RESOLVER=roles" in run("roles", "set", "reader", "--lang", "zh").stderr
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_list_for_a_user_holds_what_exists_for_them(document: Call) -> None:
+    assert ids(document("skills", "list", "--user", "ana", **ROLES)) == ["daily-planning"]
+    assert HIDDEN in ids(document("skills", "list", "--user", "root", **ROLES))
+    assert document("skills", "list", "--user", "nobody", **ROLES) == {"skills": []}
+    assert HIDDEN in ids(document("skills", "list", **ROLES))  # the operator's own list
+    document("skills", "disable", "daily-planning", "--user", "ana", **ROLES)
+    (mine,) = document("skills", "list", "--user", "ana", "--agent", "mira", **ROLES)["skills"]
+    assert (mine["id"], mine["status"]) == ("daily-planning", "disabled")
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("skills", "show", "{}", "--user", "ana"),
+        ("skills", "show", "{}", "--user", "ana", "--version", "1.0.0"),
+        ("skills", "show", "{}", "--user", "ana", "--json"),
+        ("skills", "enable", "{}", "--user", "ana", "--json"),
+        ("skills", "disable", "{}", "--user", "ana"),
+        ("skills", "pin", "{}", "9.9.9", "--user", "ana"),
+        ("permissions", "grant", "--skill", "{}", "--code", "memory:read", "--user", "ana", "--json"),
+        ("permissions", "revoke", "--skill", "{}", "--code", "memory:read", "--user", "ana", "--json"),
+        ("turn", "--text", "/{}", "--user", "ana", "--message-id", "m1"),
+        ("turn", "--text", "/skill {} now", "--user", "ana", "--message-id", "m1"),
+    ],
+    ids=" ".join,
+)
+def test_a_hidden_skill_and_an_absent_one_are_answered_byte_for_byte_alike(run: Run, args: tuple[str, ...]) -> None:
+    run("turn", "--text", "hello", "--user", "ana", "--message-id", "m0", **ROLES)
+    answers = []
+    for name in (HIDDEN, ABSENT):
+        given = [arg.replace("{}", name).replace("m1", f"m-{name}") for arg in args]
+        result = run(*given, **ROLES)
+        answers.append(
+            (result.exit_code, result.stdout.replace(name, "…"), result.stderr.replace(name, "…")),
+        )
+    assert answers[0] == answers[1]
+    assert answers[0][0] == (0 if args[0] == "turn" else 1)
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_version_that_is_not_granted_is_answered_like_an_absent_one(run: Run, document: Call, error: Call) -> None:
+    assert document("skills", "show", "daily-planning", "--user", "ana", **ROLES)["versions"] == ["1.0.0"]
+    found = error("skills", "show", "daily-planning", "--user", "ana", "--version", "9.9.9", **ROLES)
+    assert found["code"] == "version_not_found"
+
+
+@pytest.mark.usefixtures("reader")
+def test_permissions_show_only_skills_that_exist_for_the_user(document: Call) -> None:
+    assert document("permissions", "list", "--user", "ana", **ROLES) == {"grants": [], "requests": []}
+    assert [r["skill"] for r in document("permissions", "list", "--user", "root", **ROLES)["requests"]] == [HIDDEN]
+    assert document("permissions", "surface", "--user", "ana", **ROLES) == {
+        "skills": ["daily-planning"],
+        "groups": [],
+        "tools": [],
+    }
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_surface_is_readable(run: Run) -> None:
+    shown = run("permissions", "surface", "--user", "ana", **ROLES).stdout
+    assert "daily-planning" in shown
+    assert "nothing" in shown
+    assert run("permissions", "surface", "--user", "root", **ROLES).stdout == "everything that the agent has\n"
