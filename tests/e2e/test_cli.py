@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import pexpect
 import pytest
+from tests.support.model_server import ModelServer, text, tool_calls
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[2]
@@ -22,7 +23,8 @@ ROOT = Path(__file__).parents[2]
 
 def own_environment(url: str) -> dict[str, str]:
     """This process's own, with a database and a language; compiled modules are kept, as on a user's machine."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    settings = ("PROWESS_", "OPENAI_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
     return {**kept, "PROWESS_DB": url, "PROWESS_LANG": "en", "TERM": "xterm"}
 
 
@@ -66,10 +68,10 @@ def error_of(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return error
 
 
-def turn(run: Run, message_id: str, text: str, *more: str) -> subprocess.CompletedProcess[str]:
+def turn(run: Run, message_id: str, said: str, *more: str, **extra: str) -> subprocess.CompletedProcess[str]:
     return run(
-        "turn", "--user", "u1", "--agent", "mira", "--conversation", "c1", "--message-id", message_id, "--text", text,
-        "--json", *more,
+        "turn", "--user", "u1", "--agent", "mira", "--conversation", "c1", "--message-id", message_id, "--text", said,
+        "--json", *more, **extra,
     )  # fmt: skip
 
 
@@ -123,6 +125,97 @@ def test_a_skill_is_added_used_and_disabled(run: Run, tmp_path: Path) -> None:
     assert "Brew it." in used["instruction"]
     assert document(run("skills", "disable", "tea-guide", "--user", "u1", "--json"))["enabled"] is False
     assert document(turn(run, "m2", "/tea-guide green"))["selection"] is None
+
+
+def test_a_hidden_skill_and_an_absent_one_read_alike_to_the_last_byte(run: Run) -> None:
+    roles = {"PROWESS_RESOLVER": "roles"}
+    assert run("roles", "set", "reader", "--skill", "daily-planning", **roles).returncode == 0
+    assert run("roles", "assign", "reader", "--user", "u1", **roles).returncode == 0
+    assert document(run("skills", "list", "--user", "u1", "--json", **roles))["skills"][0]["id"] == "daily-planning"
+    assert document(turn(run, "m0", "/daily-planning", **roles))["selection"]["skill_id"] == "daily-planning"
+    answers = []
+    for name in ("memory-recall", "no-such-skill"):
+        shown = run("skills", "show", name, "--user", "u1", **roles)
+        said = turn(run, f"m-{name}", f"/{name} tea", **roles)
+        texts = (shown.stdout, shown.stderr, said.stdout, said.stderr)
+        answers.append((shown.returncode, said.returncode, [part.replace(name, "…") for part in texts]))
+    assert answers[0] == answers[1]
+    assert answers[0][:2] == (1, 0)
+    # An unrestricted user, and the operator, do see it.
+    assert document(run("skills", "show", "memory-recall", "--user", "u1", "--json"))["id"] == "memory-recall"
+    assert document(run("skills", "show", "memory-recall", "--json", **roles))["id"] == "memory-recall"
+
+
+def test_rules_are_checked_tried_out_and_then_hold(run: Run, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(
+        "version: 1\nrules:\n  - id: no-recall\n    effect: deny\n    skills: [memory-recall]\n"
+        "    match: [{skill: memory-recall}]\n    not_match: [{skill: daily-planning}]\n"
+    )
+    assert turn(run, "m1", "hello").returncode == 0
+    assert document(run("permissions", "check-policy", str(rules), "--json"))["rules"] == 1
+    tried = document(run("permissions", "simulate", "--policy", str(rules), "--user", "u1", "--json"))
+    assert (tried["gains"], [change["name"] for change in tried["changes"]]) == (0, ["memory-recall"])
+    assert document(turn(run, "m2", "/memory-recall tea"))["selection"] is not None
+    held = {"PROWESS_POLICIES": os.pathsep.join([str(rules)])}
+    assert document(turn(run, "m3", "/memory-recall tea", **held))["selection"] is None
+    rules.write_text("version: 1\nrulez: []\n")
+    refused = run("skills", "list", "--json", **held)
+    assert error_of(refused)["code"] == "policy_invalid"
+    assert error_of(run("permissions", "check-policy", str(rules), "--json"))["detail"]["file"] == str(rules)
+
+
+def test_a_model_of_the_environment_speaks_and_calls_tools(run: Run) -> None:
+    run("memory", "add", "--user", "u1", "--text", "I like tea")
+    run("permissions", "grant", "--user", "u1", "--skill", "memory-recall", "--code", "memory:read")
+    steps = [tool_calls(("c1", "agent-memory_search", '{"query": "tea"}')), text("You like ", "tea."), text("Hello.")]
+    with ModelServer(steps) as server:
+        model = {"PROWESS_MODEL": "some-model", "PROWESS_MODEL_URL": server.url, "PROWESS_MODEL_KEY": "key-of-mine"}
+        result = document(turn(run, "m1", "hello", **model))
+        assert result["reply"] == "You like tea."
+        assert [call["status"] for call in result["tool_calls"]] == ["succeeded"]
+        said = run("chat", "--user", "u2", "--conversation", "c2", stdin="hello\n", **model)
+        assert said.stdout == "Hello.\n"
+        assert server.requests[0].body["model"] == "some-model"
+    assert error_of(turn(run, "m2", "hello", PROWESS_MODEL="nope:nope"))["code"] == "voice_provider"
+    # What does not speak needs no model.
+    assert run("skills", "list", PROWESS_MODEL="nope:nope").returncode == 0
+
+
+def test_a_secret_is_typed_unseen(tmp_path: Path, run: Run) -> None:
+    made = document(run("secrets", "new-key", str(tmp_path / "key"), "--json"))
+    environment = own_environment(f"sqlite:///{tmp_path / 'cli.db'}") | {"PROWESS_SECRET_KEY_FILE": made["file"]}
+    command = ["-m", "prowess", "secrets", "set", "GITHUB_TOKEN"]
+    typing = pexpect.spawn(sys.executable, command, env=environment, encoding="utf-8", timeout=30)
+    typing.expect("Value of GITHUB_TOKEN")
+    typing.waitnoecho()
+    typing.sendline("ghp_4Zr9xQ2mLk7T")
+    typing.expect("GITHUB_TOKEN is filled")
+    typing.expect(pexpect.EOF)
+    typing.close()
+    assert typing.exitstatus == 0
+    assert "ghp_" not in str(typing.before)
+    (filled,) = document(run("secrets", "list", "--json"))["secrets"]
+    assert filled["name"] == "GITHUB_TOKEN"
+    assert error_of(run("secrets", "rotate", "--json"))["code"] == "secret_key_missing"
+    assert b"ghp_4Zr9xQ2mLk7T" not in (tmp_path / "cli.db").read_bytes()
+
+
+def test_table_tests_of_surfaces_exit_with_what_they_found(run: Run) -> None:
+    asked = {
+        "agent": {"skills": {"form": ["form.fill"]}, "tools": ["web/search"]},
+        "surface": {"tools": ["web/search"]},
+    }
+    lines = [
+        asked | {"ask": {"kind": "execute", "name": "web/search"}, "expect": True},
+        asked | {"ask": {"kind": "skill", "name": "form"}, "expect": {"reason": "not_granted"}},
+        asked | {"ask": {"kind": "skill", "name": "form"}, "expect": True},
+    ]
+    held = run("permissions", "test", "--input", "-", stdin="\n".join(map(json.dumps, lines[:2])))
+    assert (held.returncode, held.stderr) == (0, "")
+    assert [json.loads(line)["allowed"] for line in held.stdout.splitlines()] == [True, False]
+    differs = run("permissions", "test", "--input", "-", stdin="\n".join(map(json.dumps, lines)))
+    assert (differs.returncode, differs.stderr) == (1, "line 3: expected true\n")
 
 
 def test_select_reads_standard_input_and_stores_nothing(run: Run, tmp_path: Path) -> None:
