@@ -106,3 +106,13 @@ def test_every_command_is_in_the_contract() -> None:
         for leaf in getattr(found, "commands", {"": None}):
             words = re.findall(rf"`prowess [^`]*\b{re.escape(leaf or name)}(?![\w-])[^`]*`", contract)
             assert any(f"prowess {name}" in word for word in words), (name, leaf)
+
+
+def test_the_methods_in_the_contract_are_there() -> None:
+    from prowess import Prowess
+
+    table = content("docs/contracts.md").partition("What it opens has:")[2]
+    lists = re.findall(r"^\| [a-z ]+ \| (`.*) \|$", table, re.MULTILINE)
+    told = [name for row in lists for name in re.findall(r"`(\w+)`", row.partition(";")[0])]
+    assert len(told) > 50
+    assert [name for name in told if not callable(getattr(Prowess, name, None))] == []
