@@ -88,8 +88,26 @@ def skills_for(app: Prowess, *, user: str | None, agent: str | None, tenant: str
             found.append((entry, "disabled"))
         else:
             with suppress(NotFound):  # not granted: it does not exist for them (G8)
-                found.append((app.skill_for(skill_id, user=user, agent=agent, tenant=tenant), "disabled"))
+                found.append((_unserved(app, skill_id, user, agent, tenant), "disabled"))
     return found
+
+
+def _entry_for(app: Prowess, skill: str, user: str, agent: str | None, tenant: str) -> Entry:
+    """The version that serves the user; of a skill that is disabled for them, the current one. Raises ``NotFound``."""
+    from prowess.kernel.names import normalise_skill_name
+
+    wanted = normalise_skill_name(skill)
+    candidates = app.candidates(user=user, agent=agent, tenant=tenant)
+    serving = next((entry for entry in candidates if entry.manifest.id == wanted), None)
+    return serving or _unserved(app, skill, user, agent, tenant)
+
+
+def _unserved(app: Prowess, skill: str, user: str, agent: str | None, tenant: str) -> Entry:
+    """A skill that exists for the user, though it does not serve them. Raises ``NotFound``, also for a draft."""
+    entry = app.skill_for(skill, user=user, agent=agent, tenant=tenant)
+    if entry.rollout < 100:
+        raise NotFound("skill_not_found", skill=skill[:80])
+    return entry
 
 
 def _versions_for(app: Prowess, skill: str, entry: Entry, user: str, agent: str | None, tenant: str) -> list[Entry]:
@@ -101,7 +119,8 @@ def _versions_for(app: Prowess, skill: str, entry: Entry, user: str, agent: str 
         item
         for item in app.skill_versions(skill, tenant=tenant)
         if item.manifest.version == entry.manifest.version
-        or surface.names_skill(SkillKey(item.manifest.id, item.manifest.version, item.source))
+        # A draft, or a version that is rolled out to others, is no news for this user.
+        or (item.rollout == 100 and surface.names_skill(SkillKey(item.manifest.id, item.manifest.version, item.source)))
     ]
 
 
@@ -144,7 +163,7 @@ def show_skill(
             entry = app.skill(skill, version, tenant=tenant)
             listed = app.skill_versions(skill, tenant=tenant)
         else:
-            entry = app.skill_for(skill, user=user, agent=agent, tenant=tenant)
+            entry = _entry_for(app, skill, user, agent, tenant)
             listed = _versions_for(app, skill, entry, user, agent, tenant)
             entry = _one_of(listed, entry, version)
     versions = [item.manifest.version for item in listed]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import Result
+
+import prowess
 
 Run = Callable[..., Result]
 Call = Callable[..., Any]
@@ -132,6 +135,37 @@ def test_a_version_that_is_not_granted_is_answered_like_an_absent_one(run: Run, 
     assert document("skills", "show", "daily-planning", "--user", "ana", **ROLES)["versions"] == ["1.0.0"]
     found = error("skills", "show", "daily-planning", "--user", "ana", "--version", "9.9.9", **ROLES)
     assert found["code"] == "version_not_found"
+
+
+def folder(tmp_path: Path, version: str) -> str:
+    made = tmp_path / version / "tea"
+    made.mkdir(parents=True)
+    (made / "SKILL.md").write_text(f"---\nname: tea\ndescription: Tea.\n---\nVersion {version}.\n")
+    (made / "prowess.yaml").write_text(f"version: {version}\n")
+    return str(made)
+
+
+def test_the_version_that_serves_the_user_is_the_one_that_is_shown(document: Call, error: Call, tmp_path: Path) -> None:
+    document("skills", "add", folder(tmp_path, "1.0.0"))
+    document("skills", "pin", "tea", "1.0.0", "--user", "ana")
+    document("skills", "add", folder(tmp_path, "2.0.0"))
+    document("roles", "set", "old", "--skill", "tea@1.0.0", **ROLES)
+    document("roles", "assign", "old", "--user", "ana", **ROLES)
+    (listed,) = document("skills", "list", "--user", "ana", **ROLES)["skills"]
+    assert (listed["version"], listed["status"]) == ("1.0.0", "enabled")
+    shown = document("skills", "show", "tea", "--user", "ana", **ROLES)
+    assert (shown["version"], shown["versions"], shown["body"].strip()) == ("1.0.0", ["1.0.0"], "Version 1.0.0.")
+    assert error("skills", "show", "tea", "--user", "ana", "--version", "2.0.0", **ROLES)["code"] == "version_not_found"
+    assert document("skills", "show", "tea", "--user", "bo")["versions"] == ["2.0.0", "1.0.0"]
+
+
+def test_a_draft_does_not_exist_for_whom_it_does_not_serve(document: Call, error: Call, tmp_path: Path) -> None:
+    document("skills", "add", folder(tmp_path, "1.0.0"))
+    with prowess.open(f"sqlite:///{tmp_path / 'cli.db'}") as app:
+        app.roll_out_skill("tea", "1.0.0", 0)
+    assert "tea" not in ids(document("skills", "list", "--user", "ana"))
+    assert error("skills", "show", "tea", "--user", "ana")["code"] == "skill_not_found"
+    assert document("skills", "show", "tea")["id"] == "tea"  # to the operator
 
 
 @pytest.mark.usefixtures("reader")
