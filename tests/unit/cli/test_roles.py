@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,27 @@ def test_a_version_that_is_not_granted_is_answered_like_an_absent_one(run: Run, 
     assert document("skills", "show", "daily-planning", "--user", "ana", **ROLES)["versions"] == ["1.0.0"]
     found = error("skills", "show", "daily-planning", "--user", "ana", "--version", "9.9.9", **ROLES)
     assert found["code"] == "version_not_found"
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_hidden_tool_and_an_absent_one_are_answered_alike(error: Call) -> None:
+    answers = []
+    for name in ("agent-memory.search", "no-such.tool"):
+        for preview in ((), ("--preview",)):
+            given = ("--tool", name, "--arguments", '{"query": "tea"}', "--user", "ana")
+            found = error("permissions", "always-allow", *given, *preview, **ROLES)
+            answers.append(json.dumps(found).replace(name, "…"))
+    assert len(set(answers)) == 1
+    assert json.loads(answers[0])["code"] == "tool_not_found"
+
+
+@pytest.mark.usefixtures("reader")
+def test_the_chat_shows_what_exists_for_the_user(run: Run) -> None:
+    said = run("chat", "--json", "--user", "ana", stdin="/skills\n/help\n", **ROLES)
+    skills, listed = map(json.loads, said.stdout.splitlines())
+    assert [item["command"] for item in skills["skills"]] == ["/daily-planning"]
+    assert f"/{HIDDEN}" not in said.stdout
+    assert "/daily-planning" in [item["command"] for item in listed["commands"]]
 
 
 def folder(tmp_path: Path, version: str) -> str:
