@@ -97,3 +97,29 @@ def test_s7_no_older_version_takes_the_place_of_one_that_cannot_be_read(
 def test_s7_an_older_version_that_cannot_be_read_is_no_matter(app: Prowess, open_app: OpenApp, url: str) -> None:
     execute(url, "UPDATE skill_versions SET manifest = '{broken' WHERE version = '1.0.0'")
     assert served(open_app(), "u1") == "2.0.0"
+
+
+def test_g8_a_draft_is_not_there_to_be_seen_or_chosen(app: Prowess) -> None:
+    for version in ("1.0.0", "2.0.0"):
+        app.roll_out_skill("deploy", version, 0)
+    for road in (
+        lambda: app.skill_for("deploy", user="u1"),
+        lambda: app.bind_skill("deploy", user="u1", enabled=True),
+        lambda: app.grant(user="u1", skill="deploy", code="notes:read"),
+    ):
+        with pytest.raises(NotFound) as caught:
+            road()
+        assert caught.value.code == "skill_not_found"
+
+
+def test_t6_the_version_that_serves_a_user_is_the_one_that_they_see(open_app: OpenApp, tmp_path: Path) -> None:
+    app = open_app(resolver="roles")
+    for version in ("1.0.0", "2.0.0"):
+        add(app, tmp_path, version)
+    app.define_role("old", skills=["deploy@1.0.0"])
+    app.assign_role("old", user="ann")
+    app.bind_skill("deploy", user="ann", pin="1.0.0")
+    assert app.skill_for("deploy", user="ann").manifest.version == "1.0.0"
+    assert served(app, "ann") == "1.0.0"
+    app.bind_skill("deploy", user="ann", enabled=False)
+    assert app.skill_for("deploy", user="ann").manifest.version == "1.0.0"

@@ -25,7 +25,6 @@ from prowess import (
     ToolGroup,
     TurnPlan,
 )
-from prowess.events.model import Actor
 
 LOAD, RESET = "load_skill_through_path", "reset_equipped_tools"
 HIDDEN, ABSENT = "secret-plan", "absent-plan"
@@ -367,12 +366,8 @@ def test_g10_a_system_tool_is_entitled_and_still_needs_activation(open_app: Open
 
 def test_t11_the_agents_filter_cuts_what_it_was_designed_with(open_app: OpenApp) -> None:
     app = open_app(*SKILLS)
-    app._parts.chat.create_agent(
-        actor=Actor("operator", "o"),
-        tenant="default",
-        agent=AGENT,
-        skill_filter=SkillFilter.of("only", ["open_notes", "lookup"]),
-    )
+    app.create_agent(AGENT)
+    app.design_agent(AGENT, SkillFilter.of("only", ["open_notes", "lookup"]))
     assert [entry.manifest.id for entry in app.candidates(user=USER, agent=AGENT)] == ["lookup", "open-notes"]
     plan = app.begin(request("m1", "hello"))
     assert offered(plan) == [LOAD, RESET, "tool.lookup"]

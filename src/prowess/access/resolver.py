@@ -62,7 +62,9 @@ class SurfaceSource:
         if resolver is None and server and not allow_all:
             raise InvalidInput("resolver_required", field="resolver")
         if resolver is not None and not callable(getattr(resolver, "resolve", None)):
-            raise InvalidInput("wrong_type", field="resolver", wanted="CapabilityResolver")
+            raise InvalidInput(
+                "wrong_type", field="resolver", expected="CapabilityResolver", got=type(resolver).__name__
+            )
         self._resolver = resolver
         self._server = server
         self._allow_all = allow_all

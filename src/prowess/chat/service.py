@@ -119,7 +119,7 @@ class ChatService:
         with self._log.transaction(tenant) as transaction:
             if not set_skill_filter(transaction.connection, tenant, agent, skill_filter):
                 raise NotFound("agent_not_found", agent=agent)
-            transaction.emit("agent.designed", tenant=tenant, actor=actor, agent=agent, **skill_filter.to_json())
+            transaction.emit("agent.designed", tenant=tenant, actor=actor, agent=agent, filter=skill_filter.to_json())
 
     def agents_of(self, tenant: str, group: str, user: str) -> list[str]:
         """The agents of a group that ``user`` belongs to. Raises ``NotFound('chat_not_found')``."""

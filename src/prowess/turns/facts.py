@@ -56,7 +56,7 @@ class FactReader:
         self._catalog = catalog
         self._policies = policies
         self._marks = marks or Marks()
-        self._drafts = drafts
+        self.drafts = drafts
 
     def read(self, request: TurnRequest, rights: Rights) -> TurnReading:
         """The facts of one message for a call with these rights.
@@ -88,7 +88,7 @@ class FactReader:
             rights=rights,
             agent_filter=agent.skill_filter,
             bound=bound_entries(
-                catalog, bindings_for(connection, tenant, user, agent.id), Sample(tenant, user, self._drafts)
+                catalog, bindings_for(connection, tenant, user, agent.id), Sample(tenant, user, self.drafts)
             ),
             policies=self._policies,
             roles=frozenset(role.name for role in roles),

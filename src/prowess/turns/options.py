@@ -29,7 +29,7 @@ class CallOptions:
         for name, kind in wanted.items():
             given = getattr(self, name)
             if given is not None and not isinstance(given, kind):
-                raise InvalidInput("wrong_type", field=name, wanted=kind.__name__)
+                raise InvalidInput("wrong_type", field=name, expected=kind.__name__, got=type(given).__name__)
         if self.parent is not None:
             above = self.parent.request
             if (above.tenant, above.user) != (request.tenant, request.user):

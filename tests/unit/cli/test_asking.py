@@ -196,7 +196,6 @@ def test_the_use_of_skills_is_counted(run: Run, document: Call, error: Call) -> 
     assert error("skills", "usage", "--since", "yesterday")["code"] == "bad_instant"
 
 
-@pytest.mark.xfail(reason="ChatService.design_agent raises TypeError: the filter's kind is taken for the event's")
 def test_an_agent_is_designed_with_some_skills(document: Call) -> None:
     document("agents", "create", "sol")
     made = document("agents", "design", "sol", "--only", "daily_planning")

@@ -10,6 +10,7 @@ from prowess.errors import Denied, NotFound
 from prowess.events.model import Actor
 from prowess.kernel.ids import check_id
 from prowess.runtime.wiring import Parts
+from prowess.skills.bindings import Sample
 from prowess.skills.service import find_entry
 from prowess.turns.view import Entry, Rights, TurnView, reachable, stricter
 
@@ -64,9 +65,16 @@ class Facade:
             raise
 
     def _visible(self, tenant: str, user: str, agent: str | None, skill: str) -> Entry:
-        """A skill that exists for this user. Raises ``NotFound('skill_not_found')`` for any other, all alike (G8)."""
+        """A skill that exists for this user, in the version that serves them, else in one that may.
+
+        Raises ``NotFound('skill_not_found')`` for any other, all alike (G8): also for a draft.
+        """
         view = self._view(tenant, user, agent)
-        entry = find_entry(self._parts.skills.catalog(tenant), skill)
-        if not reachable(view, entry):
-            raise NotFound("skill_not_found", skill=skill[:80])
-        return entry
+        catalog = self._parts.skills.catalog(tenant)
+        current = find_entry(catalog, skill)
+        skill_id, sample = current.manifest.id, Sample(tenant, user, self._parts.reader.drafts)
+        bound = (entry for entry in view.bound if entry.manifest.id == skill_id)
+        for entry in (*bound, current, *catalog.versions(skill_id)):
+            if not entry.removed and sample.holds(skill_id, entry.rollout) and reachable(view, entry):
+                return entry
+        raise NotFound("skill_not_found", skill=skill[:80])
