@@ -169,7 +169,10 @@ class CallSurface:
         groups = self.capabilities.groups_of.get(name)
         if not groups:
             return groups is not None
-        return all(self._active(layer, name, groups) for layer in self.layers or (CapabilitySurface.ALLOW_ALL,))
+        first, *rest = self.layers or (CapabilitySurface.ALLOW_ALL,)
+        # A delegate whose own surface says nothing has its parent's (G9): there is nothing to be active under.
+        asked = (first, *(layer for layer in rest if not layer.allows_all))
+        return all(self._active(layer, name, groups) for layer in asked)
 
     def tools(self) -> Iterator[str]:
         """The tools that may be called, by name: exactly those that ``execute`` allows."""
