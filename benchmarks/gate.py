@@ -17,6 +17,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,6 +94,7 @@ def _measure(size: int, decisions: int, folder: Path) -> tuple[dict[str, float],
             "decide_us": ours.decide,
             "explained_us": ours.explained,
             "frozen_us": ours.frozen,
+            "frozen_first_us": ours.frozen_first,
             "cedar_us": _Cedar(grants).ask,
             "casbin_us": _Casbin(grants).ask,
         }
@@ -210,9 +212,15 @@ class _Ours:
             assert found.decision.allowed is granted
 
     def frozen(self, asked: list[Question]) -> None:
+        """Of a surface that keeps its answers for as long as the call lasts."""
         execute = self._surface.execute
         for _, skill, granted in asked:
             assert execute(f"tool.{skill}").allowed is granted
+
+    def frozen_first(self, asked: list[Question]) -> None:
+        """The same where nothing was asked of the surface before."""
+        for _, skill, granted in asked:
+            assert replace(self._surface).execute(f"tool.{skill}").allowed is granted
 
     def bytes_per_grant(self) -> int:
         """Of every grant at once, as the gate holds it, the strings included."""

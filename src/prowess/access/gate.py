@@ -8,7 +8,7 @@ binding; the operator's policies and guards; consent; approval. No later yes out
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Protocol, TypeGuard, cast
+from typing import Any, Protocol, TypeGuard
 
 from prowess.access.model import (
     ApprovalMode,
@@ -102,16 +102,19 @@ def _decision(
 ) -> Decision:
     made = OpenDecision(effect, layer, grants, missing, reason, rule)
     made.__class__ = Decision
-    return cast(Decision, made)
+    return made  # type: ignore[no-any-return]
 
 
 def _complete(facts: Any) -> TypeGuard[_KnownFacts]:
     """Whether every fact is there and of its very type, to the last grant: half a fact is none (G3)."""
+    guards, standing = facts.guards, facts.standing
     return (
         _all(facts.requirements, PermissionRequirement)
         and _all(facts.grants, Grant)
-        and _all(facts.standing, StandingApproval)
-        and _all(facts.guards, RuleVerdict)
+        and type(standing) is tuple
+        and (not standing or _all(standing, StandingApproval))
+        and type(guards) is tuple
+        and (not guards or _all(guards, RuleVerdict))
         and type(facts.enabled) is bool
         and type(facts.reach) is Verdict
         and type(facts.policy) is RuleVerdict
@@ -137,7 +140,7 @@ def _forbidden(request: GateRequest, facts: _KnownFacts) -> Decision | None:
         return _decision("deny", reach.layer, (), (), reach.reason, None)
     if not facts.enabled:
         return _decision("deny", Layer.BINDING, (), (), "skill_disabled", None)
-    if policy.effect not in (None, "allow", "ask"):
+    if policy.effect is not None and policy.effect not in ("allow", "ask"):
         return _decision("deny", Layer.POLICY, (), (), "policy_denies", policy.rule)
     for guard in facts.guards:
         if guard.effect not in ("allow", "ask"):  # a guard that says nothing has not said yes (C39)

@@ -79,7 +79,7 @@ def active_grants(connection: Connection, tenant: str, user: str, skill: str) ->
     rows: Iterable[Any]
     if connection.dialect.name == "sqlite" and REDACTOR not in driver.info:
         try:  # straight from the driver: the gate asks before every tool call
-            rows = cast(sqlite3.Connection, driver.dbapi_connection).execute(_SQL, (tenant, user, skill)).fetchall()
+            rows = cast(Any, driver.dbapi_connection).execute(_SQL, (tenant, user, skill)).fetchall()
         except sqlite3.Error as error:
             raise DBAPIError(_SQL, None, error) from error
     else:

@@ -15,6 +15,7 @@ def test_the_gates_bench_measures_every_side_at_every_size() -> None:
             "decide_us",
             "explained_us",
             "frozen_us",
+            "frozen_first_us",
             "bytes_per_grant",
         ):
             assert found["figures"][f"{figure}_{size}"] > 0
