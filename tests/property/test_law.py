@@ -689,11 +689,12 @@ def test_g14_simulating_a_policy_is_deciding_after_it_was_applied(tmp_path: Any)
         for request, facts in asked(chance, 250):
             name = (request.skill_id, "t1", request.verb, request.resource)
             mode_ = applied.mode or Mode.DEFAULT
-            was = decide(request, replace(facts, policy=view.judge(*name), mode=before.mode or Mode.DEFAULT))
             would = decide(request, replace(facts, policy=simulated.judge(*name), mode=mode_))
             assert would == decide(request, replace(facts, policy=real.judge(*name), mode=mode_))
-            gained += RANK[would.effect] > RANK[was.effect]
-            lost += RANK[would.effect] < RANK[was.effect]
+            if done % 4 == 0:  # that something changed at all
+                was = decide(request, replace(facts, policy=view.judge(*name), mode=before.mode or Mode.DEFAULT))
+                gained += RANK[would.effect] > RANK[was.effect]
+                lost += RANK[would.effect] < RANK[was.effect]
             done += 1
     assert gained > 200
     assert lost > 200
