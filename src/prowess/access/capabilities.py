@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from prowess.access.model import Layer, Verdict
 from prowess.access.surface import CapabilitySurface, GroupId, SkillKey
@@ -95,6 +95,8 @@ class CallSurface:
     """the call's own surface, after those of the calls that delegated to it: all must allow (G9, B17)"""
     equipped: frozenset[GroupId]
     """as stored; what is seen of it is cut to what is granted (ruling 12.20)"""
+    _executed: dict[str, Verdict] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """answers given already: all that they rest on is frozen"""
 
     def with_loaded(self, skill_id: str) -> CallSurface:
         """The same with the groups active that loading the skill activates."""
@@ -153,17 +155,24 @@ class CallSurface:
 
     def execute(self, name: str) -> Verdict:
         """Whether the tool may be called as far as filter, entitlement and activation go (ruling 12.18)."""
-        verdict = self.tool(name)
-        if not verdict.allowed or self.active(name):
-            return verdict
-        return NOT_ACTIVE
+        verdict = self._executed.get(name)
+        if verdict is None:
+            verdict = self.tool(name)
+            if verdict.allowed and not self.active(name):
+                verdict = NOT_ACTIVE
+            if name in self.capabilities.groups_of:  # others are without number
+                self._executed[name] = verdict
+        return verdict
 
     def active(self, name: str) -> bool:
         """Whether the tool is equipped for this call."""
         groups = self.capabilities.groups_of.get(name)
         if not groups:
             return groups is not None
-        return all(self._active(layer, name, groups) for layer in self.layers or (CapabilitySurface.ALLOW_ALL,))
+        first, *rest = self.layers or (CapabilitySurface.ALLOW_ALL,)
+        # A delegate whose own surface says nothing has its parent's (G9): there is nothing to be active under.
+        asked = (first, *(layer for layer in rest if not layer.allows_all))
+        return all(self._active(layer, name, groups) for layer in asked)
 
     def tools(self) -> Iterator[str]:
         """The tools that may be called, by name: exactly those that ``execute`` allows."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeGuard
 from prowess.access.model import (
     ApprovalMode,
     Decision,
+    Effect,
     Facts,
     GateRequest,
     Grant,
@@ -20,6 +21,7 @@ from prowess.access.model import (
     GrantStatus,
     Layer,
     Mode,
+    OpenDecision,
     PermissionRequirement,
     Risk,
     RuleVerdict,
@@ -54,6 +56,12 @@ class _KnownFacts(Protocol):
 
 COULD_NOT_DECIDE = Decision("deny", None, reason="could_not_decide")
 
+# Members of enums are looked up once: the gate is asked before every tool call.
+_ACTIVE, _USER = GrantStatus.ACTIVE, GrantScope.USER
+_L0, _L3, _L4 = Risk.L0, Risk.L3, Risk.L4
+_NONE, _PER_OPERATION = ApprovalMode.NONE, ApprovalMode.PER_OPERATION
+_BYPASS, _DONT_ASK, _EXPLORE = Mode.BYPASS, Mode.DONT_ASK, Mode.EXPLORE
+
 
 def decide(request: GateRequest, facts: Facts) -> Decision:
     """May ``request`` go on, given ``facts``? Never raises: a fault in the facts is a deny."""
@@ -64,7 +72,7 @@ def decide(request: GateRequest, facts: Facts) -> Decision:
 
 
 def _decide(request: GateRequest, facts: Facts) -> Decision:
-    if not _complete(facts):
+    if type(request) is not GateRequest or not _complete(facts):
         return COULD_NOT_DECIDE
     denied = _forbidden(request, facts)
     if denied is not None:
@@ -72,51 +80,77 @@ def _decide(request: GateRequest, facts: Facts) -> Decision:
     serving: list[Grant] = []
     missing: list[str] = []
     for requirement in facts.requirements:
-        if not _needs_consent(requirement):
-            continue
+        if requirement.risk is _L0 and requirement.approval is _NONE:
+            continue  # nothing protected is touched; all else needs the user's consent (G1)
         grant = _serving_grant(request, requirement.code, facts)
         if grant is None:
             missing.append(requirement.code)
         else:
             serving.append(grant)
     if missing:
-        return Decision("deny", Layer.CONSENT, missing=tuple(missing), reason="consent_missing")
+        return _decision("deny", Layer.CONSENT, (), tuple(missing), "consent_missing", None)
     return _approval(facts, tuple(serving))
 
 
+def _decision(
+    effect: Effect,
+    layer: Layer | None,
+    grants: tuple[Grant, ...],
+    missing: tuple[str, ...],
+    reason: str,
+    rule: str | None,
+) -> Decision:
+    made = OpenDecision(effect, layer, grants, missing, reason, rule)
+    made.__class__ = Decision
+    return made  # type: ignore[no-any-return]
+
+
 def _complete(facts: Any) -> TypeGuard[_KnownFacts]:
-    """Whether every fact is there and of its very type: half a fact is none (G3)."""
+    """Whether every fact is there and of its very type, to the last grant: half a fact is none (G3)."""
+    guards, standing = facts.guards, facts.standing
     return (
-        type(facts.requirements) is tuple
-        and type(facts.grants) is tuple
-        and type(facts.standing) is tuple
+        _all(facts.requirements, PermissionRequirement)
+        and _all(facts.grants, Grant)
+        and type(standing) is tuple
+        and (not standing or _all(standing, StandingApproval))
+        and type(guards) is tuple
+        and (not guards or _all(guards, RuleVerdict))
         and type(facts.enabled) is bool
         and type(facts.reach) is Verdict
         and type(facts.policy) is RuleVerdict
         and type(facts.mode) is Mode
         and isinstance(facts.now, datetime)
-        and type(facts.guards) is tuple
-        and (not facts.guards or all(type(guard) is RuleVerdict for guard in facts.guards))
+        and facts.now.tzinfo is not None
     )
+
+
+def _all(items: Any, kind: type) -> bool:
+    if type(items) is not tuple:
+        return False
+    for item in items:  # noqa: SIM110 - all() costs more than the rest
+        if type(item) is not kind:
+            return False
+    return True
 
 
 def _forbidden(request: GateRequest, facts: _KnownFacts) -> Decision | None:
     """What no consent can mend."""
-    if facts.reach.allowed is not True:
-        return Decision("deny", facts.reach.layer, reason=facts.reach.reason)
+    reach, policy = facts.reach, facts.policy
+    if reach.allowed is not True:
+        return _decision("deny", reach.layer, (), (), reach.reason, None)
     if not facts.enabled:
-        return Decision("deny", Layer.BINDING, reason="skill_disabled")
-    if facts.policy.effect not in (None, "allow", "ask"):
-        return Decision("deny", Layer.POLICY, reason="policy_denies", rule=facts.policy.rule)
+        return _decision("deny", Layer.BINDING, (), (), "skill_disabled", None)
+    if policy.effect is not None and policy.effect not in ("allow", "ask"):
+        return _decision("deny", Layer.POLICY, (), (), "policy_denies", policy.rule)
     for guard in facts.guards:
         if guard.effect not in ("allow", "ask"):  # a guard that says nothing has not said yes (C39)
             reason = "guard_denies" if guard.effect == "deny" else "could_not_decide"
-            return Decision("deny", Layer.GUARD, reason=reason, rule=guard.rule)
-    if facts.mode is Mode.EXPLORE and request.verb != "read":
-        return Decision("deny", Layer.POLICY, reason="explore_mode")
+            return _decision("deny", Layer.GUARD, (), (), reason, guard.rule)
+    if facts.mode is _EXPLORE and request.verb != "read":
+        return _decision("deny", Layer.POLICY, (), (), "explore_mode", None)
     for requirement in facts.requirements:
-        if requirement.risk is Risk.L4:
-            return Decision("deny", Layer.CONSENT, reason="forbidden_risk")
+        if requirement.risk is _L4:
+            return _decision("deny", Layer.CONSENT, (), (), "forbidden_risk", None)
     return None
 
 
@@ -126,29 +160,25 @@ def _approval(facts: _KnownFacts, serving: tuple[Grant, ...]) -> Decision:
     A *safety* ask, of high impact (L3) or of a guard, stands whatever was allowed in general. Any other is settled by a
     policy rule that allows, by an "always allow" for this very action, or by the bypass mode.
     """
-    rule, asked, safety = facts.policy.rule, facts.policy.effect == "ask", False
+    policy = facts.policy
+    rule, asked, safety = policy.rule, policy.effect == "ask", False
     for requirement in facts.requirements:
-        if requirement.approval is ApprovalMode.PER_OPERATION:
-            asked = asked or facts.policy.effect != "allow"
-            safety = safety or requirement.risk is Risk.L3
+        if requirement.approval is _PER_OPERATION:
+            asked = asked or policy.effect != "allow"
+            safety = safety or requirement.risk is _L3
     for guard in facts.guards:
         if guard.effect == "ask":
             rule, safety = guard.rule, True
-    if not safety:
-        if asked and facts.standing:
+    if asked and not safety:
+        if facts.standing:
             asked, rule = False, facts.standing[0].id
-        if asked and facts.mode is Mode.BYPASS:
+        elif facts.mode is _BYPASS:
             asked = False
     if not (asked or safety):
-        return Decision("allow", None, serving, rule=rule)
-    if facts.mode is Mode.DONT_ASK:
-        return Decision("deny", Layer.APPROVAL, serving, reason="nobody_to_ask", rule=rule)
-    return Decision("ask", Layer.APPROVAL, serving, reason="approval_required", rule=rule)
-
-
-def _needs_consent(requirement: PermissionRequirement) -> bool:
-    """L0 without approval touches nothing protected; all else needs the user's consent (G1)."""
-    return requirement.risk is not Risk.L0 or requirement.approval is not ApprovalMode.NONE
+        return _decision("allow", None, serving, (), "allowed", rule)
+    if facts.mode is _DONT_ASK:
+        return _decision("deny", Layer.APPROVAL, serving, (), "nobody_to_ask", rule)
+    return _decision("ask", Layer.APPROVAL, serving, (), "approval_required", rule)
 
 
 def _serving_grant(request: GateRequest, code: str, facts: _KnownFacts) -> Grant | None:
@@ -166,12 +196,12 @@ def _before(grant: Grant, other: Grant) -> bool:
 
 def _covers(grant: Grant, request: GateRequest, code: str, now: datetime) -> bool:
     return (
-        grant.status is GrantStatus.ACTIVE
+        grant.status is _ACTIVE
         and grant.code == code
         and grant.skill_id == request.skill_id
         and grant.user == request.user
         and grant.tenant == request.tenant
         and (grant.expires_at is None or now < grant.expires_at)
-        and (grant.scope is GrantScope.USER or grant.agent == request.agent)
-        and (grant.resource is None or request.tentative or covers(grant.resource, request.resource))
+        and (grant.scope is _USER or grant.agent == request.agent)
+        and (grant.resource is None or request.tentative is True or covers(grant.resource, request.resource))
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, make_dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -134,6 +134,16 @@ class Grant:
     revoked_at: datetime | None = None
 
 
+def opened(frozen: Any) -> Any:
+    """The class of a ``frozen`` value before it is frozen, which is done by giving it its class.
+
+    To make a frozen dataclass takes four times as long, and the gate makes grants and a decision for every tool call.
+    """
+    return make_dataclass(f"Open{frozen.__name__}", [field.name for field in fields(frozen)], slots=True)
+
+
+OpenGrant = opened(Grant)
+
 Effect = Literal["allow", "deny", "ask"]
 Verb = Literal["read", "write"]
 
@@ -161,9 +171,12 @@ class StandingApproval:
     revoked_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GateRequest:
-    """One question to the gate: may this skill do this, now, for this user, through this agent?"""
+    """One question to the gate: may this skill do this, now, for this user, through this agent?
+
+    Not frozen, like ``Facts``: both are made for every decision, and freezing triples what that costs.
+    """
 
     tenant: str
     user: str
@@ -192,7 +205,7 @@ class RuleVerdict:
 NO_RULE = RuleVerdict(None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Facts:
     """All that the gate may look at. Whatever could not be learned is ``None``, and a missing fact is a deny (G3)."""
 
@@ -240,3 +253,6 @@ class Decision:
             "missing": list(self.missing),
             "reason": self.reason,
         }
+
+
+OpenDecision = opened(Decision)
