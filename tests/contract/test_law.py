@@ -247,6 +247,8 @@ def test_g2_a_grant_for_a_resource_serves_calls_on_it_alone(open_app: OpenApp, c
         "https://example.com/docsx": "denied",
         "https://example.com.evil.net/docs/a": "denied",
         "https://example.com/docs/../admin": "denied",
+        "https://example.com/docs/..;/admin": "denied",
+        "https://example.com/docs/%252e%252e/admin": "denied",
         "http://example.com/docs/a": "denied",
     }
     found = {url: call(app, "fetch", {"url": url}, message=f"m{n}").status for n, url in enumerate(tries)}

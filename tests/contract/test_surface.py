@@ -452,6 +452,19 @@ def test_c37_the_stricter_mode_and_the_filters_of_the_call_go_down_too(open_app:
     assert app.call(child, "tool.ledger", {"text": "x"}).status == "not_found"
 
 
+@pytest.mark.parametrize(
+    "own", [SkillFilter.of("all"), SkillFilter.of("enable", ["ledger"]), SkillFilter.of("only", ["ledger"])]
+)
+def test_c37_no_filter_of_a_child_lets_in_what_its_parent_shut_out(open_app: OpenApp, own: SkillFilter) -> None:
+    app = open_app(*SKILLS)
+    parent = app.begin(request("m1", "hello"), filter=SkillFilter.of("disable", ["ledger"]))
+    child = app.begin(request("k1", "help", agent="kid", conversation="kids"), parent=parent, filter=own)
+    grandchild = app.begin(request("g1", "help", agent="grandkid", conversation="g"), parent=child)
+    for plan in (child, grandchild):
+        assert "tool.ledger" not in offered(plan)
+        assert app.call(plan, "tool.ledger", {"text": "x"}).status == "not_found"
+
+
 def test_u2_nobody_delegates_for_somebody_else(open_app: OpenApp) -> None:
     app = open_app()
     parent = app.begin(request("m1", "hello"))

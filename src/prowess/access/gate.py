@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeGuard
 from prowess.access.model import (
     ApprovalMode,
     Decision,
-    Effect,
     Facts,
     GateRequest,
     Grant,
@@ -21,7 +20,6 @@ from prowess.access.model import (
     GrantStatus,
     Layer,
     Mode,
-    OpenDecision,
     PermissionRequirement,
     Risk,
     RuleVerdict,
@@ -88,21 +86,8 @@ def _decide(request: GateRequest, facts: Facts) -> Decision:
         else:
             serving.append(grant)
     if missing:
-        return _decision("deny", Layer.CONSENT, (), tuple(missing), "consent_missing", None)
+        return Decision("deny", Layer.CONSENT, (), tuple(missing), "consent_missing", None)
     return _approval(facts, tuple(serving))
-
-
-def _decision(
-    effect: Effect,
-    layer: Layer | None,
-    grants: tuple[Grant, ...],
-    missing: tuple[str, ...],
-    reason: str,
-    rule: str | None,
-) -> Decision:
-    made = OpenDecision(effect, layer, grants, missing, reason, rule)
-    made.__class__ = Decision
-    return made  # type: ignore[no-any-return]
 
 
 def _complete(facts: Any) -> TypeGuard[_KnownFacts]:
@@ -137,20 +122,20 @@ def _forbidden(request: GateRequest, facts: _KnownFacts) -> Decision | None:
     """What no consent can mend."""
     reach, policy = facts.reach, facts.policy
     if reach.allowed is not True:
-        return _decision("deny", reach.layer, (), (), reach.reason, None)
+        return Decision("deny", reach.layer, (), (), reach.reason, None)
     if not facts.enabled:
-        return _decision("deny", Layer.BINDING, (), (), "skill_disabled", None)
+        return Decision("deny", Layer.BINDING, (), (), "skill_disabled", None)
     if policy.effect is not None and policy.effect not in ("allow", "ask"):
-        return _decision("deny", Layer.POLICY, (), (), "policy_denies", policy.rule)
+        return Decision("deny", Layer.POLICY, (), (), "policy_denies", policy.rule)
     for guard in facts.guards:
         if guard.effect not in ("allow", "ask"):  # a guard that says nothing has not said yes (C39)
             reason = "guard_denies" if guard.effect == "deny" else "could_not_decide"
-            return _decision("deny", Layer.GUARD, (), (), reason, guard.rule)
+            return Decision("deny", Layer.GUARD, (), (), reason, guard.rule)
     if facts.mode is _EXPLORE and request.verb != "read":
-        return _decision("deny", Layer.POLICY, (), (), "explore_mode", None)
+        return Decision("deny", Layer.POLICY, (), (), "explore_mode", None)
     for requirement in facts.requirements:
         if requirement.risk is _L4:
-            return _decision("deny", Layer.CONSENT, (), (), "forbidden_risk", None)
+            return Decision("deny", Layer.CONSENT, (), (), "forbidden_risk", None)
     return None
 
 
@@ -175,10 +160,10 @@ def _approval(facts: _KnownFacts, serving: tuple[Grant, ...]) -> Decision:
         elif facts.mode is _BYPASS:
             asked = False
     if not (asked or safety):
-        return _decision("allow", None, serving, (), "allowed", rule)
+        return Decision("allow", None, serving, (), "allowed", rule)
     if facts.mode is _DONT_ASK:
-        return _decision("deny", Layer.APPROVAL, serving, (), "nobody_to_ask", rule)
-    return _decision("ask", Layer.APPROVAL, serving, (), "approval_required", rule)
+        return Decision("deny", Layer.APPROVAL, serving, (), "nobody_to_ask", rule)
+    return Decision("ask", Layer.APPROVAL, serving, (), "approval_required", rule)
 
 
 def _serving_grant(request: GateRequest, code: str, facts: _KnownFacts) -> Grant | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -112,8 +112,7 @@ class PermissionRequirement:
             raise ValueError(f"{self.code}: {self.risk} cannot go without consent")
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """One consent of one user to one skill (G2)."""
 
     id: str
@@ -133,16 +132,6 @@ class Grant:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
 
-
-def opened(frozen: Any) -> Any:
-    """The class of a ``frozen`` value before it is frozen, which is done by giving it its class.
-
-    To make a frozen dataclass takes four times as long, and the gate makes grants and a decision for every tool call.
-    """
-    return make_dataclass(f"Open{frozen.__name__}", [field.name for field in fields(frozen)], slots=True)
-
-
-OpenGrant = opened(Grant)
 
 Effect = Literal["allow", "deny", "ask"]
 Verb = Literal["read", "write"]
@@ -222,8 +211,7 @@ class Facts:
     mode: Mode | None = Mode.DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The gate's answer."""
 
     effect: Effect
@@ -253,6 +241,3 @@ class Decision:
             "missing": list(self.missing),
             "reason": self.reason,
         }
-
-
-OpenDecision = opened(Decision)

@@ -4,12 +4,13 @@
 - A path that ends with ``/**`` is everything below a folder; any other path is itself.
 - Anything else is itself, character by character.
 
-An address or path that could be read in two ways (credentials, ``..``, an encoded slash, a backslash) covers nothing
-and is covered by nothing.
+An address or path that could be read in two ways (credentials, ``..``, an encoded slash, a backslash, a path
+parameter, double encoding) covers nothing and is covered by nothing.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -19,6 +20,10 @@ from prowess.errors import InvalidInput
 MAX_RESOURCE = 2_048
 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
+
+
+_AMBIGUOUS = re.compile(r"[/\\;%]")
+"""in a decoded segment: an encoded slash, a parameter that some servers cut off, what was encoded twice"""
 
 
 class _Address(NamedTuple):
@@ -72,7 +77,7 @@ def _address(text: str) -> _Address | None:
         return None
     segments = tuple(segment for segment in parts.path.split("/") if segment)
     decoded = tuple(unquote(segment) for segment in segments)
-    if any(segment in (".", "..") or "/" in segment or "\\" in segment for segment in decoded):
+    if any(segment in (".", "..") or _AMBIGUOUS.search(segment) for segment in decoded):
         return None
     return _Address((scheme, name, port), decoded)
 

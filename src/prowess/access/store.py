@@ -10,7 +10,7 @@ from typing import Any, cast
 from sqlalchemy import Column, Connection, Index, Row, Table, Text, bindparam, insert, literal_column, select, update
 from sqlalchemy.exc import DBAPIError
 
-from prowess.access.model import Grant, GrantScope, GrantStatus, OpenGrant
+from prowess.access.model import Grant, GrantScope, GrantStatus
 from prowess.db.engine import REDACTOR
 from prowess.db.metadata import instant, metadata
 from prowess.db.statements import Statement
@@ -84,9 +84,8 @@ def active_grants(connection: Connection, tenant: str, user: str, skill: str) ->
             raise DBAPIError(_SQL, None, error) from error
     else:
         rows = _ACTIVE_FOR_SKILL.all(connection, {"tenant": tenant, "user": user, "skill": skill})
-    made: list[Any] = []
-    for row_id, version, code, scope, agent, resource, by, at, expires in rows:
-        grant = OpenGrant(
+    return tuple(
+        Grant(
             row_id,
             tenant,
             user,
@@ -100,11 +99,9 @@ def active_grants(connection: Connection, tenant: str, user: str, skill: str) ->
             _EPOCH + at * _MILLISECOND,
             user if by == user else by,
             None if expires is None else from_ms(expires),
-            None,
         )
-        grant.__class__ = Grant
-        made.append(grant)
-    return tuple(made)
+        for row_id, version, code, scope, agent, resource, by, at, expires in rows
+    )
 
 
 def list_grants(connection: Connection, tenant: str, user: str, *, with_revoked: bool = False) -> list[Grant]:

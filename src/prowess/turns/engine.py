@@ -211,13 +211,14 @@ class TurnEngine:
                 self._writer.unresolved(request, str(denied.detail.get("cause")))
                 raise
         mode = stricter(options.mode or self._mode, self._policies.mode)
-        overlays = () if options.filter is None else (options.filter,)
         if options.parent is None:
-            return Rights((surface,), overlays, mode)
+            return Rights((surface,), options.filter, mode=mode)
         above = options.parent.view.rights
+        overlays = above.overlays_above if above.overlay is None else (*above.overlays_above, above.overlay)
         return Rights(
             layers=(*above.layers, surface),
-            overlays=(*above.overlays, *overlays),
+            overlay=options.filter,
+            overlays_above=overlays,
             mode=stricter(mode, above.mode),
             above=(*above.above, options.parent.request.agent),
         )

@@ -33,8 +33,10 @@ class Rights:
 
     layers: tuple[CapabilitySurface, ...] = (CapabilitySurface.ALLOW_ALL,)
     """the call's own surface, after those of the calls that delegated to it"""
-    overlays: tuple[SkillFilter, ...] = ()
-    """filters for this call and for those above it"""
+    overlay: SkillFilter | None = None
+    """over the agent's own filter, for this call"""
+    overlays_above: tuple[SkillFilter, ...] = ()
+    """of the calls that delegated: what they shut out no delegate lets in"""
     mode: Mode = Mode.DEFAULT
     above: tuple[str, ...] = ()
     """the agents that delegated, outermost first: rules about them hold here too (C37, C38)"""
@@ -42,7 +44,8 @@ class Rights:
     @property
     def unrestricted(self) -> bool:
         """Whether nothing is cut: no surface and no filter for the call."""
-        return not self.overlays and all(layer.allows_all for layer in self.layers)
+        cut = self.overlay is not None or self.overlays_above
+        return not cut and all(layer.allows_all for layer in self.layers)
 
 
 class Marks(NamedTuple):
@@ -111,7 +114,7 @@ class TurnView:
     @cached_property
     def capabilities(self) -> Capabilities:
         """What the agent has here: enabled skills that pass its filter, before the surface is asked."""
-        return _capabilities(_Same(self.bound), self.agent_filter, self.rights.overlays, self.marks)
+        return _capabilities(_Same(self.bound), self._filters, self.marks)
 
     def surface(self, equipped: frozenset[GroupId] | None) -> CallSurface:
         """The view of capabilities with what is stored as equipped; null: nothing was stored yet."""
@@ -141,11 +144,13 @@ class TurnView:
         )
 
     def _designed(self, skill_id: str) -> bool:
-        return self._effective_filter is EVERYTHING or self._effective_filter.allows(skill_id)
+        return all(item is EVERYTHING or item.allows(skill_id) for item in self._filters)
 
     @cached_property
-    def _effective_filter(self) -> SkillFilter:
-        return _overlaid(self.agent_filter, self.rights.overlays)
+    def _filters(self) -> tuple[SkillFilter, ...]:
+        """All must let a skill through: the agent's with what lies over it, and those of the calls that delegated."""
+        above = (item for item in self.rights.overlays_above if item.kind != "enable")
+        return (self.agent_filter.overlaid(self.rights.overlay), *above)
 
     def _granted(self, entry: Entry) -> bool:
         manifest = entry.manifest
@@ -171,23 +176,15 @@ class _Same:
 
 
 @lru_cache(maxsize=32)
-def _capabilities(
-    bound: _Same, agent_filter: SkillFilter, overlays: tuple[SkillFilter, ...], marks: Marks
-) -> Capabilities:
+def _capabilities(bound: _Same, filters: tuple[SkillFilter, ...], marks: Marks) -> Capabilities:
     """Kept for as long as the catalog stands: building it costs as much as a turn where there are many skills."""
-    effective = _overlaid(agent_filter, overlays)
     grouped = frozenset(tool for group in marks.groups for tool in group.tools)
+    present = (entry for entry in bound.entries if all(item.allows(entry.manifest.id) for item in filters))
     return Capabilities(
-        (_skill(entry, grouped, marks.skills) for entry in bound.entries if effective.allows(entry.manifest.id)),
+        (_skill(entry, grouped, marks.skills) for entry in present),
         (_group(group) for group in marks.groups),
         system_tools=marks.tools,
     )
-
-
-def _overlaid(agent_filter: SkillFilter, overlays: tuple[SkillFilter, ...]) -> SkillFilter:
-    for overlay in overlays:
-        agent_filter = agent_filter.overlaid(overlay)
-    return agent_filter
 
 
 _RANK = {None: 0, "allow": 1, "ask": 2, "deny": 3}

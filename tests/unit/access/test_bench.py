@@ -24,6 +24,7 @@ def test_the_gates_bench_measures_every_side_at_every_size() -> None:
     assert found["figures"]["live_growth"] > 0
     assert set(found["targets"]) == {
         "peer_over_live",
+        "peer_over_decide",
         "live_growth",
         "explained_over_decide",
         "frozen_us",

@@ -50,7 +50,7 @@ def grant(code: str = "memory:read", **changed: Any) -> Grant:
         granted_at=NOW - timedelta(days=1),
         granted_by="u1",
     )
-    return replace(given, **changed)
+    return given._replace(**changed)
 
 
 def facts(*requirements: PermissionRequirement, grants: tuple[Grant, ...] = (), **changed: Any) -> Facts:
@@ -124,7 +124,7 @@ def test_g2_the_narrowest_then_oldest_grant_is_the_one_recorded() -> None:
     for order in ([old, new, narrow], [narrow, new, old], [new, narrow, old]):
         assert decide(REQUEST, facts(READ, grants=tuple(order))).grants == (narrow,)
     assert decide(REQUEST, facts(READ, grants=(new, old))).grants == (old,)
-    twin = replace(old, id="g2")
+    twin = old._replace(id="g2")
     assert decide(REQUEST, facts(READ, grants=(old, twin))).grants == (twin,)
 
 
@@ -323,6 +323,6 @@ def test_g3_removing_a_grant_never_adds_an_allow(request: GateRequest, known: Fa
 @given(requests, known_facts)
 def test_g3_revoking_all_leaves_no_allow_that_needed_consent(request: GateRequest, known: Facts) -> None:
     assert known.grants is not None
-    revoked = tuple(replace(item, status=GrantStatus.REVOKED) for item in known.grants)
+    revoked = tuple(item._replace(status=GrantStatus.REVOKED) for item in known.grants)
     answer = decide(request, replace(known, grants=revoked))
     assert answer.allowed is bool(known.enabled and all(item is FREE for item in known.requirements or ()))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prowess.access.model import Decision, Grant, GrantScope, GrantStatus, OpenDecision
+from prowess.access.model import Decision, Grant, GrantScope, GrantStatus
 from prowess.access.store import active_grants, insert_grant, list_grants, revoke_grant
 from prowess.db.engine import Database
 from prowess.db.schema import migrate
@@ -21,14 +20,14 @@ FAR = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 PLAIN = Grant(
     "g1", "t1", "u1", "notes", "1.0.0", "memory:read", GrantScope.USER, None, None, GrantStatus.ACTIVE, NOW, "u1"
 )
-FULL = replace(
-    PLAIN, id="g2", scope=GrantScope.AGENT, agent="mira", resource="https://h.example", granted_by="admin",
+FULL = PLAIN._replace(
+    id="g2", scope=GrantScope.AGENT, agent="mira", resource="https://h.example", granted_by="admin",
     expires_at=FAR,
 )  # fmt: skip
 OTHERS = [
-    replace(PLAIN, id="g3", tenant="t2"),
-    replace(PLAIN, id="g4", user="u2"),
-    replace(PLAIN, id="g5", skill_id="note"),
+    PLAIN._replace(id="g3", tenant="t2"),
+    PLAIN._replace(id="g4", user="u2"),
+    PLAIN._replace(id="g5", skill_id="note"),
 ]
 
 
@@ -63,18 +62,16 @@ def test_g2_a_grant_that_was_read_is_a_grant_like_any_other(database: Database) 
         (read,) = (grant for grant in active_grants(connection, "t1", "u1", "notes") if grant.id == "g2")
     assert type(read) is Grant
     assert (hash(read), repr(read)) == (hash(FULL), repr(FULL))
-    assert replace(read, id="g9") == replace(FULL, id="g9")
+    assert read._replace(id="g9") == FULL._replace(id="g9")
     assert pickle.loads(pickle.dumps(read)) == FULL
     changed: Any = read
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         changed.status = GrantStatus.REVOKED
     assert read.expires_at == FAR
     assert read.granted_at - NOW == timedelta(0)
 
 
-def test_g3_a_decision_is_frozen_before_it_is_handed_out() -> None:
-    made: Any = OpenDecision("allow", None, (), (), "allowed", None)
-    made.__class__ = Decision
-    assert made == Decision("allow", None)
-    with pytest.raises(FrozenInstanceError):
+def test_g3_a_decision_cannot_be_changed() -> None:
+    made: Any = Decision("allow", None)
+    with pytest.raises(AttributeError):
         made.effect = "deny"
