@@ -1,0 +1,1 @@
+"""Work that outlives the request: when it is due, and who may have it done."""
