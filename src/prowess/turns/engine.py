@@ -144,8 +144,8 @@ class TurnEngine:
         try:
             plan.record = self._writer.finish(plan, Said(reply, self.voice.name))
         except (LostRace, IntegrityError):
+            # Somebody repeated the message and spoke first: theirs is the reply, though it was begun here.
             reading = self._reader.read(plan.request, plan.view.rights)
-            plan.replayed = True
             plan.record = reading.earlier or plan.record
             reply = reading.earlier_reply or reply
         plan.reply = reply
