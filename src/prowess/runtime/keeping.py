@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from prowess.db.engine import Database
-from prowess.db.schema import HEAD, current_revision, migrate
+from prowess.db.schema import HEAD, REVISIONS, current_revision, migrate
 from prowess.errors import StorageError
 
 
@@ -20,11 +22,16 @@ def describe_database(url: str) -> str:
     """One line: dialect, schema revision. Raises ``StorageError`` where it cannot be used as it is."""
     database = Database(url)
     try:
-        revision = current_revision(database)
+        file = database.url.database if database.dialect == "sqlite" else None
+        # To look for the schema of a file that is not there would make it.
+        missing = file not in (None, "", ":memory:") and not Path(str(file)).exists()
+        revision = None if missing else current_revision(database)
         if revision is None:
             raise StorageError("database_not_migrated", found="none", known=HEAD)
-        if revision != HEAD:
+        if revision not in REVISIONS:
             raise StorageError("database_newer", found=revision, known=HEAD)
+        if revision != HEAD:
+            raise StorageError("database_not_migrated", found=revision, known=HEAD)
         return f"{database.dialect} {revision}"
     finally:
         database.close()

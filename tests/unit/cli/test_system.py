@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,3 +168,25 @@ def test_doctor_shows_what_the_environment_sets(document: Call, run: Run, tmp_pa
     Path(key["file"]).chmod(0o644)
     exposed = run("doctor", "--json", PROWESS_SECRET_KEY_FILE=key["file"])
     assert exposed.exit_code == 1
+
+
+def test_doctor_looks_at_a_database_without_touching_it(run: Run, tmp_path: Path) -> None:
+    absent = tmp_path / "absent.db"
+    assert run("doctor", "--db", f"sqlite:///{absent}", "--json").exit_code == 0
+    assert not absent.exists()
+
+
+def test_doctor_tells_an_older_database_from_a_newer_one(run: Run, tmp_path: Path) -> None:
+    import sqlite3
+
+    file = tmp_path / "old.db"
+    for revision, code in (("0001", 0), ("9999", 1)):
+        with sqlite3.connect(file) as connection:
+            connection.execute("DROP TABLE IF EXISTS alembic_version")
+            connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+            connection.execute("INSERT INTO alembic_version VALUES (?)", (revision,))
+        connection.close()
+        done = run("doctor", "--db", f"sqlite:///{file}", "--json")
+        (row,) = [row for row in json.loads(done.stdout)["checks"] if row["check"] == "database"]
+        assert (done.exit_code, row["state"]) == (code, "warn" if code == 0 else "missing")
+        assert revision in row["detail"]
