@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from prowess.cli import audit as evidence
 from prowess.cli.output import Db, Json, Tenant, User, command, opened, print_json, print_table, say, show
 from prowess.errors import InvalidInput
 
@@ -13,6 +14,9 @@ sessions = typer.Typer(help="Workflow sessions.", no_args_is_help=True)
 runs = typer.Typer(help="Uses of skills.", no_args_is_help=True)
 audit = typer.Typer(help="Who let it happen, and why.", no_args_is_help=True)
 agents = typer.Typer(help="Agents.", no_args_is_help=True)
+for name, function in (("seal", evidence.seal), ("verify", evidence.verify), ("export", evidence.export)):
+    audit.command(name)(function)
+
 groups = {"sessions": sessions, "runs": runs, "audit": audit, "agents": agents}
 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")]

@@ -195,6 +195,11 @@ class EventLog:
             yield transaction
             transaction.flush(self.database.dialect)
 
+    def hold_appends(self, connection: Connection) -> None:
+        """Until this transaction ends nobody else appends, so that what is read of the log is all of it so far."""
+        if self.database.dialect == "postgresql":  # SQLite has one writer anyway
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_APPEND_LOCK})")
+
     def after(self, tenant: str, seq: int = 0, limit: int = 1000) -> list[Event]:
         """Events of a tenant with a greater sequence number, oldest first."""
         with self.database.read() as connection:

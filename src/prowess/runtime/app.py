@@ -70,6 +70,7 @@ def open(
     system_tools: Iterable[str] = (),
     secret_keys: KeyRing | str | Path | None = None,
     drafts: bool = False,
+    seals: str | Path | None = None,
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -85,7 +86,8 @@ def open(
     are exempt from entitlement, each of them alone (G10). ``secret_keys``: the file of the keys that secrets are
     encrypted with (default: ``PROWESS_SECRET_KEY`` or the file ``PROWESS_SECRET_KEY_FILE``; without any, none can be
     stored). ``drafts``: skill versions that are rolled out to nobody yet, or to some, serve everybody here: for a place
-    of work, not for production.
+    of work, not for production. ``seals``: the file outside the database to which seals of the log are appended
+    (default: beside an SQLite file; PostgreSQL has none unless it is named here).
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
@@ -110,6 +112,7 @@ def open(
         system_tools=system_tools,
         secret_keys=secret_keys,
         drafts=drafts,
+        seals=seals,
     )
     return Prowess(wire(url, options))
 

@@ -63,6 +63,7 @@ class Options:
     system_tools: Iterable[str] = ()
     secret_keys: KeyRing | str | Path | None = None
     drafts: bool = False
+    seals: str | Path | None = None
 
 
 RESOLVER_VARIABLE = "PROWESS_RESOLVER"

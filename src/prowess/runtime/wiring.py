@@ -21,6 +21,7 @@ from prowess.db.engine import Database
 from prowess.db.schema import migrate
 from prowess.errors import Conflict, InvalidInput, StorageError
 from prowess.events.log import EventLog
+from prowess.events.seals import SealService
 from prowess.kernel.clock import Clock, SystemClock
 from prowess.kernel.ids import IdSource, RandomIds
 from prowess.kernel.names import normalise_skill_name
@@ -70,6 +71,7 @@ class Parts:
     standing: StandingService
     secrets: SecretService
     staging: StagingService
+    seals: SealService
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -145,7 +147,16 @@ def _join(
         standing=StandingService(log, ids),
         secrets=secrets,
         staging=StagingService(log, ids),
+        seals=SealService(log, _anchor(database, options)),
     )
+
+
+def _anchor(database: Database, options: Options) -> Path | None:
+    """Where seals are kept outside the database."""
+    if options.seals is not None:
+        return Path(options.seals)
+    file = database.url.database if database.dialect == "sqlite" else None
+    return None if file in (None, "", ":memory:") else Path(f"{file}.seals")
 
 
 def _keys(options: Options) -> KeyRing | None:

@@ -51,7 +51,7 @@ def test_the_commands_are_those_of_the_contract() -> None:
         *(f"roles {name}" for name in roles.split()),
         *(f"secrets {name}" for name in "new-key set list delete rotate".split()),
         "memory list", "memory add", "memory correct", "memory export", "memory delete",
-        "sessions list", "sessions cancel", "runs list", "audit list", "agents list", "agents create", "agents design", "automations next",
+        "sessions list", "sessions cancel", "runs list", "audit list", "audit seal", "audit verify", "audit export", "agents list", "agents create", "agents design", "automations next",
     } == {" ".join(path) for path in COMMANDS}  # fmt: skip
 
 

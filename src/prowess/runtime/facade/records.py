@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from prowess.events.followers import Follower, Handler
-from prowess.events.model import Actor, Event
+from prowess.events.model import EVENT_TYPES, Actor, Event
+from prowess.events.seals import Seal, Verification
 from prowess.runtime.facade.base import Facade
 from prowess.runtime.settings import DEFAULT_TENANT
 from prowess.turns.runs import Run, list_runs
 from prowess.turns.sessions.model import Session
+
+EXPORT_BATCH = 1_000
 
 
 class Records(Facade):
@@ -50,3 +55,19 @@ class Records(Facade):
     def follow(self, name: str, handler: Handler, *, batch: int = 200) -> Follower:
         """A follower of the log with a stored cursor; call its ``catch_up``."""
         return Follower(self._parts.log, name, handler, batch=batch)
+
+    def seal_log(self) -> Seal | None:
+        """Seal what was logged since the last seal, of every tenant; null where that is nothing (R4)."""
+        return self._parts.seals.seal()
+
+    def verify_log(self) -> Verification:
+        """Whether the sealed log is as it was sealed, and what that cannot say (R4, ruling 12.30). Writes nothing."""
+        return self._parts.seals.verify()
+
+    def export_log(
+        self, *, audit_only: bool = True, after: int = 0, tenant: str = DEFAULT_TENANT
+    ) -> Iterator[dict[str, Any]]:
+        """Every event of a tenant above ``after``, oldest first, as JSON objects; only audit rows unless told."""
+        while batch := self._parts.log.after(tenant, after, EXPORT_BATCH):
+            after = batch[-1].seq
+            yield from (event.to_json() for event in batch if not audit_only or EVENT_TYPES[event.type].audit)
