@@ -138,6 +138,71 @@ def test_c35_c82_a_policy_file_that_does_not_hold_stops_the_start(
     assert caught.value.code in ("policy_invalid", "policy_syntax")
 
 
+@pytest.mark.parametrize("effect", ["deny", "ask"])
+def test_u1_a_rule_holds_for_the_meta_tools_too(open_app: OpenApp, policy: Callable[[str], Path], effect: str) -> None:
+    rule = f"{{id: no, effect: {effect}, tools: ['*'], skills: [notes], match: [{{skill: notes, tool: x}}]}}"
+    reset = f"{{id: still, effect: {effect}, tools: [reset_equipped_tools], match: [{{tool: reset_equipped_tools}}]}}"
+    file = policy(f"version: 1\nrules:\n  - {rule}\n  - {reset}\n")
+    app = open_app(manual("notes"), manual("other"), policies=[file])
+    plan = app.begin(request("m1", "hello"))
+    refused = app.call(plan, "load_skill_through_path", {"skill_id": "Notes"})
+    kept = app.call(plan, "reset_equipped_tools", {"groups": []})
+    assert [(item.status, item.output, item.decision and item.decision.rule) for item in (refused, kept)] == [
+        ("denied", None, "no"),
+        ("denied", None, "still"),
+    ]
+    assert app.call(plan, "load_skill_through_path", {"skill_id": "other"}).status == "succeeded"
+    denied = app.audit(user=USER, decision="denied")
+    assert [(row.type, row.data["rule"]) for row in denied] == [("tool.decided", "still"), ("tool.decided", "no")]
+
+
+def test_u1_a_guard_is_asked_about_the_meta_tools_too(open_app: OpenApp) -> None:
+    seen: list[Attempt] = []
+
+    def guard(attempt: Attempt) -> str:
+        seen.append(attempt)
+        return "deny"
+
+    app = open_app(manual("notes"), guards=[guard])
+    plan = app.begin(request("m1", "hello"), mode=Mode.BYPASS)
+    assert why(app.call(plan, "load_skill_through_path", {"skill_id": "notes"}))[:3] == (
+        "deny",
+        "guard",
+        "guard_denies",
+    )
+    assert [(item.skill, item.tool, item.verb) for item in seen] == [("notes", "load_skill_through_path", "read")]
+
+
+def test_g8_u1_rules_and_guards_do_not_tell_hidden_from_absent(
+    open_app: OpenApp, policy: Callable[[str], Path]
+) -> None:
+    seen: list[Attempt] = []
+
+    def guard(attempt: Attempt) -> str:
+        seen.append(attempt)
+        return "allow"
+
+    file = policy(
+        "version: 1\nrules:\n  - {id: gone, effect: deny, skills: [banned], match: [{skill: banned}]}\n"
+        "  - {id: ask, effect: ask, skills: [hidden], match: [{skill: hidden, tool: load_skill_through_path}]}\n"
+    )
+    app = open_app(manual("banned"), manual("hidden"), policies=[file], guards=[guard])
+    plan = app.begin(request("m1", "hello"), surface=CapabilitySurface(skills=["banned"]))
+    answers = {
+        name: {**app.call(plan, "load_skill_through_path", {"skill_id": name}).to_json(), "id": ""}
+        for name in ("banned", "hidden", "absent")
+    }
+    blanked = [str(answer).replace(name, "□") for name, answer in answers.items()]
+    assert blanked[0] == blanked[1] == blanked[2]
+    assert {attempt.skill for attempt in seen} == {""}
+
+
+def test_g14_exploring_may_load_manuals(open_app: OpenApp) -> None:
+    app = open_app(manual("notes"))
+    plan = app.begin(request("m1", "hello"), mode=Mode.EXPLORE)
+    assert app.call(plan, "load_skill_through_path", {"skill_id": "notes"}).status == "succeeded"
+
+
 # --- modes -----------------------------------------------------------------------------------------------------------
 
 
@@ -193,7 +258,7 @@ def test_c39_a_guard_that_does_not_answer_is_a_deny_with_an_audit_row(open_app: 
         lambda _: True,
         lambda _: "yes",
         CommandGuard(["/nonexistent/guard"]),
-        CommandGuard(["/bin/sleep", "60"], seconds=0.05),
+        CommandGuard(["/usr/bin/tail", "-f", "/dev/null"], seconds=0.05),
     ]
     recorder = Recorder()
     for index, guard in enumerate(wrong):

@@ -204,7 +204,7 @@ def test_t10_what_goes_wrong_is_recorded_and_the_message_can_be_sent_again(
         app = open_app(voice=speaking(server, retries=NO_RETRY))
         with pytest.raises(VoiceError) as caught:
             said(app, "m1", "hello")
-        assert caught.value.code in (code, "voice_cut")
+        assert caught.value.code == code
         failed = [event for event in app.events() if event.type == "turn.failed"]
         assert [event.data["error_code"] for event in failed] == [caught.value.code]
         assert said(app, "m1", "hello").reply == "Now it works."
@@ -231,9 +231,8 @@ def test_t12_a_model_that_never_stops_calling_is_stopped(open_app: OpenApp) -> N
         assert (caught.value.code, caught.value.detail["limit"]) == ("voice_limit", "requests")
         assert len(server.requests) == 4
         assert server.requests[-1].tools == []
-    assert len(recorder.calls) <= 4
-    kinds = [(event.type, event.data.get("limit")) for event in app.events() if event.type == "turn.limited"]
-    assert ("turn.limited", "requests") in kinds
+    assert recorder.calls == ["again"] * 3  # the fourth request has no tools to call
+    assert [event.data for event in app.events() if event.type == "turn.limited"] == [{"limit": "requests"}]
 
 
 def test_t12_tokens_are_limited(open_app: OpenApp) -> None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from prowess.access.model import Layer, Verdict
@@ -109,15 +109,7 @@ class CallSurface:
             return NOT_FOUND
         if skill.system:
             return SYSTEM
-        verdict = UNRESTRICTED
-        for layer in self.layers:
-            if layer.allows_all:
-                continue
-            entry = layer.entry_for(skill.key)
-            if entry is None:
-                return NOT_GRANTED
-            verdict = Verdict(True, None, "granted", ("skill", entry.id))
-        return verdict
+        return self._granted(lambda layer: _skill_granted(layer, skill))
 
     def group(self, group_id: GroupId) -> Verdict:
         """Whether the group can be activated: granted, or marked as system."""
@@ -126,15 +118,7 @@ class CallSurface:
             return NOT_FOUND
         if group.system:
             return SYSTEM
-        verdict = UNRESTRICTED
-        for layer in self.layers:
-            if layer.allows_all:
-                continue
-            by = self._group_granted(layer, group_id, group)
-            if by is None:
-                return NOT_GRANTED
-            verdict = Verdict(True, None, "granted", by)
-        return verdict
+        return self._granted(lambda layer: self._group_granted(layer, group_id, group))
 
     def tool(self, name: str) -> Verdict:
         """Whether this user is entitled to the tool, equipped or not."""
@@ -143,15 +127,7 @@ class CallSurface:
             return NOT_FOUND
         if name in self.capabilities.system_tools:
             return SYSTEM
-        verdict = UNRESTRICTED
-        for layer in self.layers:
-            if layer.allows_all:
-                continue
-            by = self._tool_granted(layer, name, groups)
-            if by is None:
-                return NOT_GRANTED
-            verdict = Verdict(True, None, "granted", by)
-        return verdict
+        return self._granted(lambda layer: self._tool_granted(layer, name, groups))
 
     def execute(self, name: str) -> Verdict:
         """Whether the tool may be called as far as filter, entitlement and activation go (ruling 12.18)."""
@@ -190,6 +166,18 @@ class CallSurface:
         """What is equipped and granted (ruling 12.20)."""
         return frozenset(group_id for group_id in self.equipped if self.group(group_id).allowed)
 
+    def _granted(self, by_layer: Callable[[CapabilitySurface], tuple[str, str] | None]) -> Verdict:
+        """All layers must allow; ``by_layer`` names the entry of one that does."""
+        verdict = UNRESTRICTED
+        for layer in self.layers:
+            if layer.allows_all:
+                continue
+            by = by_layer(layer)
+            if by is None:
+                return NOT_GRANTED
+            verdict = Verdict(True, None, "granted", by)
+        return verdict
+
     def _active(self, layer: CapabilitySurface, tool: str, groups: tuple[GroupId, ...]) -> bool:
         known = self.capabilities.groups
         granted = [group for group in groups if self._group_granted(layer, group, known[group]) is not None]
@@ -206,11 +194,15 @@ class CallSurface:
         if layer.names_group(group_id):
             return ("group", str(group_id))
         skill = None if group.activate_on_skill is None else self.capabilities.skills.get(group.activate_on_skill)
-        entry = None if skill is None else layer.entry_for(skill.key)
-        return None if entry is None else ("skill", entry.id)
+        return None if skill is None else _skill_granted(layer, skill)
 
     def _tool_granted(self, layer: CapabilitySurface, name: str, groups: tuple[GroupId, ...]) -> tuple[str, str] | None:
         if layer.names_tool(name):
             return ("tool", name)
         granted = (self._group_granted(layer, group, self.capabilities.groups[group]) for group in groups)
         return next((by for by in granted if by is not None), None)
+
+
+def _skill_granted(layer: CapabilitySurface, skill: SkillCapability) -> tuple[str, str] | None:
+    entry = layer.entry_for(skill.key)
+    return None if entry is None else ("skill", entry.id)

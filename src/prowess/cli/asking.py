@@ -6,15 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from prowess.cli.lines import Answer, answer_lines
 from prowess.cli.output import (
-    FAILED,
     Agent,
     Db,
     Json,
     Tenant,
     User,
     command,
-    language,
     note,
     opened,
     print_json,
@@ -22,8 +21,6 @@ from prowess.cli.output import (
     say,
     show,
 )
-from prowess.cli.turns import open_lines, parse_line
-from prowess.errors import ProwessError
 
 
 def register(app: typer.Typer) -> None:
@@ -114,25 +111,13 @@ def run_tests(
     """Ask table tests of surfaces; an expectation that fails is named."""
     from prowess.access.tables import run_table_test, verdict_to_json
 
-    failed = False
-    with open_lines(source) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                entry = parse_line(line, number)
-                answered = run_table_test(entry)
-            except ProwessError as error:
-                failed = True
-                error.detail = {**error.detail, "line": number}
-                print_json(error.to_json(language()))
-                continue
-            print_json(verdict_to_json(answered.verdict))
-            if not answered.holds:
-                failed = True
-                note(say("test_differs", line=number, expected=_shown(entry["expect"])))
-    if failed:
-        raise typer.Exit(FAILED)
+    def answer(entry: dict[str, Any], number: int) -> Answer:
+        answered = run_table_test(entry)
+        if not answered.holds:
+            note(say("test_differs", line=number, expected=_shown(entry["expect"])))
+        return Answer(verdict_to_json(answered.verdict), answered.holds)
+
+    answer_lines(source, answer)
 
 
 def _shown(expected: Any) -> str:

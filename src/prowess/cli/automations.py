@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from prowess.cli.output import FAILED, Json, command, language, print_json, print_table, say
-from prowess.cli.turns import open_lines, parse_line
-from prowess.errors import ProwessError
+from prowess.cli.lines import Answer, answer_lines
+from prowess.cli.output import Json, command, print_json, print_table, say
 
 app = typer.Typer(help="Schedules: when they fire.", no_args_is_help=True)
 
@@ -31,7 +30,7 @@ def next_command(
     if (cron is None) == (source is None):
         raise typer.BadParameter(say("automations.one_of"))
     if source is not None:
-        _next_of_lines(source)
+        answer_lines(source, lambda entry, _number: Answer({"fires": next_fires(entry)}))
         return
     fires = next_fires({"cron": cron, "tz": tz, "after": after, "count": count})
     if as_json:
@@ -39,22 +38,3 @@ def next_command(
         return
     rows = [(fire["local"], fire["utc"], say(f"fire.{fire['note']}") if fire["note"] else "") for fire in fires]
     print_table(("local", "utc", "note"), rows, empty="")
-
-
-def _next_of_lines(source: str) -> None:
-    """One answer a line, always JSON; a line that is refused does not stop the others."""
-    from prowess.runtime.schedules import next_fires
-
-    failed = False
-    with open_lines(source) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                print_json({"fires": next_fires(parse_line(line, number))})
-            except ProwessError as error:
-                failed = True
-                error.detail = {**error.detail, "line": number}
-                print_json(error.to_json(language()))
-    if failed:
-        raise typer.Exit(FAILED)

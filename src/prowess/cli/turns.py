@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from contextlib import nullcontext
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prowess.cli.lines import Answer, answer_lines
 from prowess.cli.output import (
     FAILED,
     Agent,
@@ -18,22 +16,17 @@ from prowess.cli.output import (
     Tenant,
     User,
     command,
-    language,
     note,
     opened,
     print_json,
     show,
     turn_footer,
 )
-from prowess.errors import InvalidInput, ProwessError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    pass
 
 Mode = Annotated[str | None, typer.Option("--mode", help="default, bypass, dont_ask or explore.")]
-
-MAX_LINE = 1_000_000
-"""Characters of one line of a JSON lines file."""
 
 
 def register(app: typer.Typer) -> None:
@@ -101,44 +94,11 @@ def select(
 
     from prowess.runtime.selection import select_built_in
 
-    failed = False
-    with open_lines(source) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                entry = parse_line(line, number)
-                selection = select_built_in(entry.get("text"), entry.get("scope", "single_chat"))
-                print_json({"selection": None if selection is None else asdict(selection)})
-            except ProwessError as error:
-                failed = True
-                error.detail = {**error.detail, "line": number}
-                print_json(error.to_json(language()))
-    if failed:
-        raise typer.Exit(FAILED)
+    def answer(entry: dict[str, Any], _number: int) -> Answer:
+        selection = select_built_in(entry.get("text"), entry.get("scope", "single_chat"))
+        return Answer({"selection": None if selection is None else asdict(selection)})
 
-
-def open_lines(source: str) -> AbstractContextManager[IO[str]]:
-    """A text file to read, or standard input for ``-``. Raises ``InvalidInput('not_readable')``."""
-    if source == "-":
-        return nullcontext(sys.stdin)
-    try:
-        return Path(source).open(encoding="utf-8-sig", errors="surrogateescape")
-    except OSError as error:
-        raise InvalidInput("not_readable", file=source, cause=error.strerror or type(error).__name__) from None
-
-
-def parse_line(line: str, number: int) -> dict[str, Any]:
-    """A JSON object from one line. Raises ``InvalidInput('bad_json_line')``."""
-    if len(line) > MAX_LINE:
-        raise InvalidInput("text_too_long", field="line", limit=MAX_LINE, length=len(line), line=number)
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        raise InvalidInput("bad_json_line", line=number) from None
-    if not isinstance(entry, dict):
-        raise InvalidInput("bad_json_line", line=number)
-    return entry
+    answer_lines(source, answer)
 
 
 @command

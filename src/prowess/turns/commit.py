@@ -19,6 +19,7 @@ from prowess.events.log import EventLog, Transaction
 from prowess.events.model import SYSTEM, Actor
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.ids import IdSource
+from prowess.turns.emitting import emit
 from prowess.turns.executor import Outcome, SessionChange
 from prowess.turns.facts import TurnReading
 from prowess.turns.plan import TurnPlan
@@ -233,22 +234,6 @@ def new_record(request: TurnRequest, outcome: Outcome) -> TurnRecord:
 def session_view(session: Session) -> SessionView:
     """What a turn's result shows of a session."""
     return SessionView(session.id, str(session.status), session.step, session.revision, session.pending_question)
-
-
-def emit(
-    transaction: Transaction, kind: str, request: TurnRequest, *, actor: Actor | None = None, **fields: Any
-) -> None:
-    """An event of this turn; done by its user where no other actor is named."""
-    transaction.emit(
-        kind,
-        tenant=request.tenant,
-        actor=actor or Actor("user", request.user),
-        user=request.user,
-        agent=request.agent,
-        chat=request.chat,
-        message_id=request.message_id,
-        **fields,
-    )
 
 
 def milliseconds(duration: timedelta) -> int:

@@ -18,17 +18,17 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from prowess.access.gate import decide
-from prowess.access.guards import Guard
-from prowess.access.model import Decision, EffectiveAction, Risk
+from prowess.access.guards import Guard, ask_guards
+from prowess.access.model import Decision, EffectiveAction, Facts, GateRequest, Risk
 from prowess.errors import ProwessError
 from prowess.events.log import EventLog, Transaction
-from prowess.events.model import Actor
 from prowess.kernel.canonical import digest
 from prowess.kernel.ids import IdSource
 from prowess.memory.service import MemoryService
 from prowess.messages import render
 from prowess.secrets.service import SecretService
 from prowess.turns.definitions import CancelToken, ToolContext
+from prowess.turns.emitting import emit_call
 from prowess.turns.executions import (
     Execution,
     ExecutionStatus,
@@ -41,6 +41,7 @@ from prowess.turns.outcome import ToolOutcome
 from prowess.turns.questions import Asked, Call, asked_of, gate_facts, gate_request
 from prowess.turns.request import TurnRequest
 from prowess.turns.runners.tool import ToolFailure, execute, input_faults, validate_input
+from prowess.turns.view import TurnView
 from prowess.turns.words import denial_message
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,49 @@ class Dispatcher:
         outcome = self._execute(call, call_id if known is None else known.id, validated, decision)
         return replace(outcome, events=written + outcome.events)
 
+    def refuse_meta(
+        self, request: TurnRequest, view: TurnView, tool: str, arguments: Any, language: str
+    ) -> ToolOutcome | None:
+        """A denied meta tool, audited; null where the gate allows it: policies, guards and modes hold here too (U1).
+
+        The rules are asked about the skill that is to be loaded, where it exists for this call: hidden and absent must
+        not be told apart by them (G8). Meta tools change only what the conversation shows, so they count as reading.
+        """
+        asked = arguments.get("skill_id") if isinstance(arguments, Mapping) else None
+        entry = view.entry(asked, request.scope) if isinstance(asked, str) else None
+        skill = "" if entry is None else entry.manifest.id
+        facts = Facts(
+            requirements=(),
+            grants=(),
+            enabled=True,
+            now=self._log.clock.now(),
+            reach=view.surface(None).execute(tool),
+            policy=view.judge(skill, tool, "read"),
+            guards=ask_guards(self._guards, view.attempt(skill, tool, "read", None)),
+            mode=view.rights.mode,
+        )
+        question = GateRequest(request.tenant, request.user, request.agent, skill, "", f"tool:{tool}", verb="read")
+        decision = decide(question, facts)
+        if decision.allowed:
+            return None
+        call_id = self._ids.new("call")
+        with self._log.transaction(request.tenant) as transaction:
+            emit_call(
+                transaction,
+                "tool.decided",
+                request,
+                call_id,
+                decision="denied",
+                tool=tool,
+                reason=decision.reason,
+                layer=None if decision.layer is None else str(decision.layer),
+                rule=decision.rule,
+            )
+        message = denial_message(decision, language)
+        return ToolOutcome(
+            call_id, tool, "denied", decision=decision, message=message, events=tuple(transaction.emitted)
+        )
+
     def refuse(
         self,
         request: TurnRequest,
@@ -117,19 +161,7 @@ class Dispatcher:
         call_id = self._ids.new("call")
         shown = "".join(character if character.isprintable() else "?" for character in tool[:200])
         with self._log.transaction(request.tenant) as transaction:
-            transaction.emit(
-                "tool.refused",
-                tenant=request.tenant,
-                actor=Actor("agent", request.agent),
-                user=request.user,
-                agent=request.agent,
-                chat=request.chat,
-                message_id=request.message_id,
-                target=shown,
-                decision="denied",
-                reason=reason,
-                **noted,
-            )
+            emit_call(transaction, "tool.refused", request, shown, decision="denied", reason=reason, **noted)
         message = render(f"tool.{reason}", language, {"tool": shown, **noted})
         return ToolOutcome(call_id, tool, reason, error_code=reason, message=message, events=tuple(transaction.emitted))
 
@@ -313,21 +345,8 @@ class Dispatcher:
 
     @staticmethod
     def _emit(transaction: Transaction, kind: str, call: Call, call_id: str, decision: str, **data: Any) -> None:
-        request = call.request
-        transaction.emit(
-            kind,
-            tenant=request.tenant,
-            actor=Actor("agent", request.agent),
-            user=request.user,
-            agent=request.agent,
-            chat=request.chat,
-            message_id=request.message_id,
-            skill=call.skill,
-            run_id=call.run_id,
-            target=call_id,
-            decision=decision,
-            **data,
-        )
+        where: dict[str, Any] = {"skill": call.skill, "run_id": call.run_id}
+        emit_call(transaction, kind, call.request, call_id, decision=decision, **where, **data)
 
 
 def _recorded_code(execution: Execution, input_digest: str) -> str | None:

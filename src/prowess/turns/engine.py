@@ -106,7 +106,8 @@ class TurnEngine:
 
     def _route(self, plan: TurnPlan, tool: str, arguments: Any) -> ToolOutcome:
         if tool in META_TOOLS and plan.record.kind != "safety":
-            return self._meta.call(plan.request, plan.view, tool, arguments, plan.language)
+            asked = (plan.request, plan.view, tool, arguments, plan.language)
+            return self._dispatcher.refuse_meta(*asked) or self._meta.call(*asked)
         found = plan.tools_by_name.get(tool)
         verdict = NOT_FOUND if found is None else unseen_verdict(plan.view, tool)
         if found is None or not verdict.allowed:

@@ -16,12 +16,12 @@ from sqlalchemy import Connection
 from prowess.access.capabilities import LOAD_SKILL, RESET_TOOLS, CallSurface
 from prowess.access.surface import GroupId
 from prowess.events.log import EventLog, Transaction
-from prowess.events.model import Actor
 from prowess.kernel.ids import IdSource
 from prowess.messages import render
 from prowess.skills.catalog import BUILT_IN
 from prowess.skills.staging.service import SkillFolder
 from prowess.skills.store import StoredFile, skill_file_rows
+from prowess.turns.emitting import emit_call
 from prowess.turns.equipment import find_equipped, store_equipped
 from prowess.turns.outcome import ToolOutcome
 from prowess.turns.request import PlanTool, TurnRequest
@@ -90,10 +90,10 @@ class MetaTools:
             done = _load if tool == LOAD_SKILL else _reset
             result = done(transaction, request, view, arguments)
             if isinstance(result, Refusal):
-                target = arguments.get("skill_id") if isinstance(arguments, Mapping) else None
-                _emit(transaction, "tool.refused", request, call_id, "denied", tool=tool, reason=result.code)
-                return _refused(call_id, tool, result, target, language, tuple(transaction.emitted))
-            _emit(transaction, _EVENTS[tool], request, call_id, "succeeded", tool=tool, **_noted(result))
+                noted = {"tool": tool, "reason": result.code}
+                emit_call(transaction, "tool.refused", request, call_id, decision="denied", **noted)
+                return _refused(call_id, tool, result, language, tuple(transaction.emitted))
+            emit_call(transaction, _EVENTS[tool], request, call_id, decision="succeeded", tool=tool, **_noted(result))
         return ToolOutcome(call_id, tool, "succeeded", output=result, events=tuple(transaction.emitted))
 
 
@@ -136,8 +136,8 @@ def _load(transaction: Transaction, request: TurnRequest, view: TurnView, argume
         return Refusal("invalid_input")
     if not asked.skill_id.strip() or not asked.path.strip():
         return Refusal("invalid_input")
-    entry = view.entry(asked.skill_id)
-    if entry is None or request.scope not in entry.manifest.scopes:
+    entry = view.entry(asked.skill_id, request.scope)
+    if entry is None:
         return Refusal("not_found", {"name": asked.skill_id})
     files = _files(transaction.connection, request.tenant, entry)
     if asked.path != MANUAL and asked.path not in files:
@@ -207,27 +207,10 @@ def _noted(result: LoadedFile | EquippedTools) -> dict[str, Any]:
     return {"equipped": result.equipped}
 
 
-def _refused(
-    call_id: str, tool: str, refusal: Refusal, name: Any, language: str, events: tuple[str, ...]
-) -> ToolOutcome:
+def _refused(call_id: str, tool: str, refusal: Refusal, language: str, events: tuple[str, ...]) -> ToolOutcome:
     """The answer names nothing but what was asked, so that absent and ungranted read alike (ruling 12.24)."""
     status: Literal["invalid_input", "not_found", "failed"] = "failed"
     if refusal.code in ("invalid_input", "not_found"):
         status = "invalid_input" if refusal.code == "invalid_input" else "not_found"
     message = render(f"meta.{refusal.code}", language, refusal.fields)
     return ToolOutcome(call_id, tool, status, error_code=refusal.code, message=message, events=events)
-
-
-def _emit(transaction: Transaction, kind: str, request: TurnRequest, call_id: str, decision: str, **data: Any) -> None:
-    transaction.emit(
-        kind,
-        tenant=request.tenant,
-        actor=Actor("agent", request.agent),
-        user=request.user,
-        agent=request.agent,
-        chat=request.chat,
-        message_id=request.message_id,
-        target=call_id,
-        decision=decision,
-        **data,
-    )

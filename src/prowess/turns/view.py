@@ -129,10 +129,11 @@ class TurnView:
             if isinstance(tool, ToolSkill) and scope in entry.manifest.scopes and self._designed(tool.manifest.id):
                 yield tool
 
-    def entry(self, skill: str) -> Entry | None:
-        """The skill that is named, where it exists for this call."""
+    def entry(self, skill: str, scope: ChatScope | None = None) -> Entry | None:
+        """The skill that is named, where it exists for this call and, where one is given, serves this kind of chat."""
         wanted = normalise_skill_name(skill)
-        return next((entry for entry in self.candidates if entry.manifest.id == wanted), None)
+        found = next((entry for entry in self.candidates if entry.manifest.id == wanted), None)
+        return found if found is None or scope is None or scope in found.manifest.scopes else None
 
     def sees(self, skill_id: str, version: str, source: str | None) -> bool:
         """Whether a version that is pinned elsewhere, in a session, exists for this call; bindings are not asked."""
