@@ -152,6 +152,8 @@ def test_u1_a_rule_holds_for_the_meta_tools_too(open_app: OpenApp, policy: Calla
         ("denied", None, "still"),
     ]
     assert app.call(plan, "load_skill_through_path", {"skill_id": "other"}).status == "succeeded"
+    explained = app.explain(user=USER, agent=AGENT, tool="load_skill_through_path", arguments={"skill_id": "notes"})
+    assert (explained.decision.effect, explained.decision.rule) == (effect, "no")
     denied = app.audit(user=USER, decision="denied")
     assert [(row.type, row.data["rule"]) for row in denied] == [("tool.decided", "still"), ("tool.decided", "no")]
 
@@ -287,6 +289,8 @@ def test_c39_guards_are_asked_of_the_attempt_and_can_only_narrow(open_app: OpenA
         ("ask", "approval", "approval_required"),  # a guard's question is not bypassed
         ("deny", "guard", "guard_denies"),
     ]
+    plan = app.begin(request("again", "hello"))
+    assert app.call(plan, "tool.fetch", {"url": "b"}).suggested is None  # no "always allow" would settle it
     assert seen[0] == Attempt(USER, AGENT, "fetch", "tool.fetch", "read", "a", frozenset())
     assert why(call(app, "recaller", message="m9"))[2] == "consent_missing"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from prowess.access.gate import decide
-from prowess.access.model import Decision, Facts, GateRequest, Layer, Mode, Risk
+from prowess.access.model import Decision, Facts, GateRequest, Layer, Mode
 
 Answer = Literal["allow", "deny", "ask", "silent"]
 
@@ -101,9 +101,3 @@ def _passed(layer: Layer, decision: Decision, facts: Facts) -> Step:
 
 def _missing(decision: Decision) -> str | None:
     return ", ".join(decision.missing) or None
-
-
-def is_safety_ask(facts: Facts) -> bool:
-    """Whether a yes is needed for this very operation, whatever was allowed in general."""
-    risky = any(requirement.risk is Risk.L3 for requirement in facts.requirements or ())
-    return risky or any(guard.effect == "ask" for guard in facts.guards or ())

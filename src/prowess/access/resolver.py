@@ -70,11 +70,6 @@ class SurfaceSource:
         self._allow_all = allow_all
         self._seconds = seconds
 
-    @property
-    def restricts(self) -> bool:
-        """Whether there is a resolver at all."""
-        return self._resolver is not None
-
     def resolve(self, context: CallContext) -> CapabilitySurface:
         """The surface of a call. Raises ``Denied('surface_unresolved')``: the call is over, nothing was shown."""
         if self._resolver is None:

@@ -107,7 +107,7 @@ class SealService:
             self._log.hold_appends(connection)  # one sealer, and nothing is appended below what is sealed
             last = _last(connection)
             first = 1 if last is None else last.last_seq + 1
-            tree, highest = _Tree(), 0
+            tree, highest = MerkleTree(), 0
             for row in _rows(connection, first - 1, None):
                 tree.add(_leaf(row))
                 highest = row.seq
@@ -145,7 +145,7 @@ class SealService:
             os.fsync(descriptor)
 
 
-class _Tree:
+class MerkleTree:
     """A Merkle tree that grows: the roots of its full subtrees, largest first (RFC 6962, section 2.1)."""
 
     def __init__(self) -> None:
@@ -153,6 +153,7 @@ class _Tree:
         self._peaks: list[tuple[int, bytes]] = []
 
     def add(self, leaf: bytes) -> None:
+        """Append a leaf's hash."""
         height, node = 0, leaf
         while self._peaks and self._peaks[-1][0] == height:
             _, left = self._peaks.pop()
@@ -161,18 +162,11 @@ class _Tree:
         self.count += 1
 
     def root(self) -> str:
+        """The root over all leaves so far, at least one, in hexadecimal."""
         node = self._peaks[-1][1]
         for _, left in reversed(self._peaks[:-1]):
             node = _node(left, node)
         return node.hex()
-
-
-def merkle_root(leaves: Sequence[bytes]) -> str:
-    """The root over leaf hashes, at least one, in order."""
-    tree = _Tree()
-    for leaf in leaves:
-        tree.add(leaf)
-    return tree.root()
 
 
 def _node(left: bytes, right: bytes) -> bytes:
@@ -202,7 +196,7 @@ def _last(connection: Connection) -> Seal | None:
 
 
 def _event_faults(connection: Connection, seal: Seal) -> Iterator[SealFault]:
-    tree = _Tree()
+    tree = MerkleTree()
     for row in _rows(connection, seal.first_seq - 1, seal.last_seq):
         tree.add(_leaf(row))
     if tree.count != seal.count or tree.root() != seal.root:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from prowess.access.actions import effective_action
+from prowess.access.capabilities import META_TOOLS
 from prowess.access.explain import Explanation, Step, explain
 from prowess.access.gate import decide
 from prowess.access.model import Decision, EffectiveAction, Layer
@@ -20,7 +21,7 @@ from prowess.kernel.names import normalise_skill_name
 from prowess.skills.catalog import Catalog
 from prowess.skills.manifest import ChatScope
 from prowess.turns.definitions import SkillDefinition, ToolSkill
-from prowess.turns.questions import Asked, Call, gate_facts, gate_request
+from prowess.turns.questions import Asked, Call, gate_facts, gate_request, meta_question
 from prowess.turns.request import TurnRequest
 from prowess.turns.runners.tool import input_faults, validate_input
 from prowess.turns.view import TurnView
@@ -54,6 +55,8 @@ def explain_tool(
     arguments: Mapping[str, Any] | None,
 ) -> ReachExplanation:
     """What the gate would say of a call of ``tool`` at this moment. Raises ``InvalidInput('tool_arguments')``."""
+    if tool in META_TOOLS:
+        return ReachExplanation(explain(*meta_question(request, view, tool, arguments, (), now)), ())
     found = find_tool(view, tool)
     if found is None:
         verdict = view.surface(None).execute(tool)

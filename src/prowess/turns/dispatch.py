@@ -18,8 +18,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from prowess.access.gate import decide
-from prowess.access.guards import Guard, ask_guards
-from prowess.access.model import Decision, EffectiveAction, Facts, GateRequest, Risk
+from prowess.access.guards import Guard
+from prowess.access.model import Decision, Risk
 from prowess.errors import ProwessError
 from prowess.events.log import EventLog, Transaction
 from prowess.kernel.canonical import digest
@@ -38,7 +38,7 @@ from prowess.turns.executions import (
     insert_execution,
 )
 from prowess.turns.outcome import ToolOutcome
-from prowess.turns.questions import Asked, Call, asked_of, gate_facts, gate_request
+from prowess.turns.questions import Asked, Call, asked_of, gate_facts, gate_request, meta_question
 from prowess.turns.request import TurnRequest
 from prowess.turns.runners.tool import ToolFailure, execute, input_faults, validate_input
 from prowess.turns.view import TurnView
@@ -93,7 +93,7 @@ class Dispatcher:
         except IntegrityError:  # the same call in another worker was recorded at the same moment
             decision, known, written = self._admit(call, call_id, input_digest, asked)
         if not decision.allowed:
-            return self._refused(call, call_id, decision, written, asked.action)
+            return self._refused(call, call_id, decision, written, asked)
         if known is not None and call.tool.effect == "write":
             code = _recorded_code(known, input_digest)
             return ToolOutcome(
@@ -105,26 +105,8 @@ class Dispatcher:
     def refuse_meta(
         self, request: TurnRequest, view: TurnView, tool: str, arguments: Any, language: str
     ) -> ToolOutcome | None:
-        """A denied meta tool, audited; null where the gate allows it: policies, guards and modes hold here too (U1).
-
-        The rules are asked about the skill that is to be loaded, where it exists for this call: hidden and absent must
-        not be told apart by them (G8). Meta tools change only what the conversation shows, so they count as reading.
-        """
-        asked = arguments.get("skill_id") if isinstance(arguments, Mapping) else None
-        entry = view.entry(asked, request.scope) if isinstance(asked, str) else None
-        skill = "" if entry is None else entry.manifest.id
-        facts = Facts(
-            requirements=(),
-            grants=(),
-            enabled=True,
-            now=self._log.clock.now(),
-            reach=view.surface(None).execute(tool),
-            policy=view.judge(skill, tool, "read"),
-            guards=ask_guards(self._guards, view.attempt(skill, tool, "read", None)),
-            mode=view.rights.mode,
-        )
-        question = GateRequest(request.tenant, request.user, request.agent, skill, "", f"tool:{tool}", verb="read")
-        decision = decide(question, facts)
+        """A denied meta tool, audited; null where the gate allows it: policies, guards and modes hold here too (U1)."""
+        decision = decide(*meta_question(request, view, tool, arguments, self._guards, self._log.clock.now()))
         if decision.allowed:
             return None
         call_id = self._ids.new("call")
@@ -180,10 +162,11 @@ class Dispatcher:
         return decide(gate_request(call, asked), gate_facts(connection, call, asked, now, final=asked is not None))
 
     def _refused(
-        self, call: Call, call_id: str, decision: Decision, written: tuple[str, ...], action: EffectiveAction
+        self, call: Call, call_id: str, decision: Decision, written: tuple[str, ...], asked: Asked
     ) -> ToolOutcome:
-        asks = decision.effect == "ask"
-        safety = any(requirement.risk is Risk.L3 for requirement in call.tool.manifest.permission_requirements)
+        # What stands whatever was allowed in general is not offered to be allowed in general.
+        risky = any(requirement.risk is Risk.L3 for requirement in call.tool.manifest.permission_requirements)
+        safety = risky or any(guard.effect == "ask" for guard in asked.guards)
         return ToolOutcome(
             call_id,
             call.tool.tool_id,
@@ -191,7 +174,7 @@ class Dispatcher:
             decision=decision,
             message=denial_message(decision, call.language),
             events=written,
-            suggested=action if asks and not safety else None,
+            suggested=asked.action if decision.effect == "ask" and not safety else None,
         )
 
     def _denied(self, call: Call, call_id: str, decision: Decision) -> ToolOutcome:

@@ -120,6 +120,30 @@ def gate_facts(connection: Connection, call: Call, asked: Asked | None, now: dat
     )
 
 
+def meta_question(
+    request: TurnRequest, view: TurnView, tool: str, arguments: Any, guards: Sequence[Guard], now: datetime
+) -> tuple[GateRequest, Facts]:
+    """Question and facts of a call of a meta tool.
+
+    The rules are asked about the skill that is to be loaded, where it exists for this call: hidden and absent must not
+    be told apart by them (G8). A meta tool changes only what the conversation shows, so it counts as reading.
+    """
+    asked = arguments.get("skill_id") if isinstance(arguments, Mapping) else None
+    entry = view.entry(asked, request.scope) if isinstance(asked, str) else None
+    skill = "" if entry is None else entry.manifest.id
+    facts = Facts(
+        requirements=(),
+        grants=(),
+        enabled=True,
+        now=now,
+        reach=view.surface(None).execute(tool),
+        policy=view.judge(skill, tool, "read"),
+        guards=ask_guards(guards, view.attempt(skill, tool, "read", None)),
+        mode=view.rights.mode,
+    )
+    return GateRequest(request.tenant, request.user, request.agent, skill, "", f"tool:{tool}", verb="read"), facts
+
+
 def _reach(connection: Connection, call: Call) -> Verdict:
     """Filter, entitlement and activation, with what is equipped at this moment."""
     if call.allowed is not None and call.tool.tool_id not in call.allowed:

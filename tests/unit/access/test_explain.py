@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from prowess.access.capabilities import NOT_ACTIVE, NOT_GRANTED, UNRESTRICTED
-from prowess.access.explain import explain, is_safety_ask
+from prowess.access.explain import explain
 from prowess.access.gate import decide
 from prowess.access.model import (
     ApprovalMode,
@@ -143,9 +143,3 @@ def test_g14_an_explanation_as_json() -> None:
     assert list(shown) == ["decision", "steps", "decisive"]
     assert shown["steps"][1] == {"layer": "entitlement", "answer": "allow", "reason": "granted", "by": "skill:notes"}
     assert shown["decisive"] == ["g1"]
-
-
-def test_g1_u5_high_impact_and_a_guard_ask_for_safety() -> None:
-    assert is_safety_ask(facts(SEND))
-    assert is_safety_ask(facts(guards=(RuleVerdict("ask", "careful"),)))
-    assert not is_safety_ask(facts(CAREFUL, policy=RuleVerdict("ask", "p")))
