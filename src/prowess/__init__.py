@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from prowess.secrets.model import SecretInfo, SecretOwner, SecretSlot
     from prowess.skills.manifest import SkillManifest
     from prowess.turns.definitions import (
+        BackgroundContext,
+        BackgroundSkill,
         Instruction,
         PromptSkill,
         ToolContext,
@@ -63,7 +65,7 @@ if TYPE_CHECKING:
     from prowess.turns.ports import Line, Prompt, SkillCard, ToolBox, Voice, VoiceLimits
     from prowess.turns.request import PlanTool, Selection, TurnRequest, TurnResult
     from prowess.turns.safety import SafetyPolicy, SafetyRule
-    from prowess.turns.writing import prompt_skill, tool_skill, workflow_skill
+    from prowess.turns.writing import background_skill, prompt_skill, tool_skill, workflow_skill
 
 _HOMES = {
     "prowess.access.actions": ("command_resource",),
@@ -104,6 +106,8 @@ _HOMES = {
     "prowess.secrets.model": ("SecretInfo", "SecretOwner", "SecretSlot"),
     "prowess.skills.manifest": ("SkillManifest",),
     "prowess.turns.definitions": (
+        "BackgroundContext",
+        "BackgroundSkill",
         "Instruction",
         "PromptSkill",
         "ToolContext",
@@ -120,7 +124,7 @@ _HOMES = {
     "prowess.turns.ports": ("Line", "Prompt", "SkillCard", "ToolBox", "Voice", "VoiceLimits"),
     "prowess.turns.request": ("PlanTool", "Selection", "TurnRequest", "TurnResult"),
     "prowess.turns.safety": ("SafetyPolicy", "SafetyRule"),
-    "prowess.turns.writing": ("prompt_skill", "tool_skill", "workflow_skill"),
+    "prowess.turns.writing": ("background_skill", "prompt_skill", "tool_skill", "workflow_skill"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -129,6 +133,8 @@ __all__ = [
     "Agent",
     "ApprovalMode",
     "Attempt",
+    "BackgroundContext",
+    "BackgroundSkill",
     "CallContext",
     "CapabilityResolver",
     "CapabilitySurface",
@@ -189,6 +195,7 @@ __all__ = [
     "WorkflowAdvance",
     "WorkflowSkill",
     "WorkflowTurn",
+    "background_skill",
     "command_resource",
     "model_voice",
     "open",
