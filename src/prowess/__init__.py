@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from prowess.skills.manifest import SkillManifest
     from prowess.turns.definitions import (
         BackgroundContext,
+        BackgroundRequest,
         BackgroundSkill,
         Instruction,
         PromptSkill,
@@ -107,6 +108,7 @@ _HOMES = {
     "prowess.skills.manifest": ("SkillManifest",),
     "prowess.turns.definitions": (
         "BackgroundContext",
+        "BackgroundRequest",
         "BackgroundSkill",
         "Instruction",
         "PromptSkill",
@@ -134,6 +136,7 @@ __all__ = [
     "ApprovalMode",
     "Attempt",
     "BackgroundContext",
+    "BackgroundRequest",
     "BackgroundSkill",
     "CallContext",
     "CapabilityResolver",

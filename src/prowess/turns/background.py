@@ -77,13 +77,18 @@ class BackgroundGate:
         self._rights = rights
         self._guards = tuple(guards)
 
-    def prepare(self, calls: Iterable[BackgroundCall]) -> dict[str, Prepared | Unserved]:
-        """By job id, all that takes its time: surfaces and guards of many calls of one tenant. Not inside a write."""
+    def prepare(self, calls: Iterable[BackgroundCall], newcomer: Agent | None = None) -> dict[str, Prepared | Unserved]:
+        """By job id, all that takes its time: surfaces and guards of many calls of one tenant. Not inside a write.
+
+        ``newcomer``: an agent that is made with the job.
+        """
         wanted = list(calls)
         rights = {(call.user, call.agent): self._resolve(call) for call in wanted}
         with self._log.database.read() as connection:
             bindings = _bindings(connection, wanted)
             agents = {call.agent: find_agent(connection, call.tenant, call.agent) for call in wanted}
+            if newcomer is not None and agents.get(newcomer.id) is None:
+                agents[newcomer.id] = newcomer
             views: dict[tuple[str, str], TurnView] = {}
             found: dict[str, Prepared | Unserved] = {}
             for call in wanted:

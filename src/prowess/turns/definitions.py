@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -220,18 +220,35 @@ class BackgroundContext:
     """what the declared slots hold, by name"""
 
 
+@dataclass(frozen=True, slots=True)
+class BackgroundRequest:
+    """What the server has verified when a job is scheduled, and the person's own words (B3)."""
+
+    agent_id: str
+    agent_name: str
+    conversation_id: str
+    note: str
+    """may be empty; untrusted"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BackgroundSkill:
     """Work that outlives the request (B3). It has ``compose`` or ``execute``, never both."""
 
     manifest: SkillManifest
     payload_schema: type[BaseModel]
+    build_payload: Callable[[BackgroundRequest], Mapping[str, Any]] = asdict
+    """(verified request) → payload, checked against the schema when the job is scheduled and when it runs"""
     compose: Callable[[Any, str], str] | None = None
     """(validated payload, the agent's language) → the message. Pure and quick: it runs inside the transaction that
     claims, stores and finishes a whole batch of jobs"""
     execute: Callable[[BackgroundContext, Any], None] | None = None
     """(context, validated payload): anything else; runs outside any transaction, under a lease that is renewed"""
     max_attempts: int = 3
+    earliest: timedelta = timedelta(minutes=1)
+    """how far ahead a job must be planned at least"""
+    latest: timedelta = timedelta(days=365)
+    """and at most"""
     secrets: tuple[SecretSlot, ...] = ()
     """slots that must be filled, for ``execute``"""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from prowess.secrets.model import OwnerKind, SecretSlot
 from prowess.skills.manifest import ChatScope, RequirementSpec, SkillKind, SkillManifest, TriggerRules
 from prowess.turns.definitions import (
     BackgroundContext,
+    BackgroundRequest,
     BackgroundSkill,
     Instruction,
     PromptSkill,
@@ -134,10 +136,13 @@ def background_skill(
     *,
     description: str,
     payload_schema: type[BaseModel],
+    build_payload: Callable[[BackgroundRequest], Mapping[str, Any]] = asdict,
     compose: Callable[[Any, str], str] | None = None,
     execute: Callable[[BackgroundContext, Any], None] | None = None,
     permissions: Iterable[PermissionRequirement | tuple[str, Risk | str]] = (),
     max_attempts: int = 3,
+    earliest: timedelta = timedelta(minutes=1),
+    latest: timedelta = timedelta(days=365),
     secrets: Iterable[SecretSlot | tuple[str, OwnerKind]] = (),
     version: str = "1.0.0",
     **manifest: Any,
@@ -152,9 +157,12 @@ def background_skill(
     skill = BackgroundSkill(
         manifest=declared,
         payload_schema=payload_schema,
+        build_payload=build_payload,
         compose=compose,
         execute=execute,
         max_attempts=max_attempts,
+        earliest=earliest,
+        latest=latest,
         secrets=tuple(slot if isinstance(slot, SecretSlot) else SecretSlot(*slot) for slot in secrets),
     )
     check_definition(skill)
