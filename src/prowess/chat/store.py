@@ -131,6 +131,15 @@ _RECOUNT = _CHAT_ROW.values(
     last_message_at=select(func.max(messages.c.created_at)).where(_OF_CHAT).scalar_subquery(),
     last_reply_id=_LAST_REPLY.scalar_subquery(),
 )
+_LOCK_CHAT = (
+    select(conversations.c.id)
+    .where(
+        conversations.c.tenant == bindparam("of_tenant"),
+        conversations.c.kind == bindparam("of_kind"),
+        conversations.c.id == bindparam("of_chat"),
+    )
+    .with_for_update()
+)
 _KNOWN = select(messages.c.id).where(
     messages.c.tenant == bindparam("tenant"),
     messages.c.chat_kind == bindparam("kind"),
@@ -273,12 +282,13 @@ def find_message(connection: Connection, tenant: str, ref: ChatRef, message_id: 
 def insert_message(connection: Connection, tenant: str, message: Message) -> None:
     """Store a message and count it; raises ``IntegrityError`` where its id is taken in this chat (ruling 12.26)."""
     row = _message_row(tenant, message)
-    _INSERT_MESSAGE.run(connection, row)
+    # Counted first: that locks the conversation, so that the order of its messages is the order of its last replies.
     where = {"of_tenant": tenant, "of_kind": message.chat.kind, "of_chat": message.chat.id, "at": row["created_at"]}
     if message.author_kind == "agent":
         _COUNT_REPLY.run(connection, where | {"reply": message.id})
     else:
         _COUNT_MESSAGE.run(connection, where)
+    _INSERT_MESSAGE.run(connection, row)
 
 
 def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]) -> frozenset[str]:
@@ -297,23 +307,26 @@ def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]
         )
         known.update(row.id for row in found)
     new = [message for message in said if message.id not in known]
-    if new:
-        connection.execute(_INSERT_MANY, [_message_row(tenant, message) for message in new])
-    for chat, group in by_chat.items():
+    # Counted first: that locks the conversation, so that the order of its messages is the order of its last replies.
+    for chat, group in sorted(by_chat.items()):
         added = [message for message in group if message.id not in known]
-        if len(added) < len(group):
-            recount(connection, tenant, chat)
-        elif added:
+        if added:
             last = added[-1]
             where = {"of_tenant": tenant, "of_kind": chat.kind, "of_chat": chat.id}
             values = {"added": len(added), "at": to_ms(last.created_at), "reply": last.id}
             _COUNT_MANY.run(connection, where | values)
+    if new:
+        connection.execute(_INSERT_MANY, [_message_row(tenant, message) for message in new])
+    for chat, group in by_chat.items():
+        if any(message.id in known for message in group):
+            recount(connection, tenant, chat)
     return frozenset(message.id for message in new)
 
 
 def recount(connection: Connection, tenant: str, chat: ChatRef) -> None:
     """Set a conversation's counters to what is stored: number of messages, time of the last, last reply (B8)."""
     where = {"of_tenant": tenant, "of_kind": chat.kind, "of_chat": chat.id}
+    connection.execute(_LOCK_CHAT, where)  # a statement of its own: the count must see what its holder committed
     connection.execute(_RECOUNT, where)
 
 
