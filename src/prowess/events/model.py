@@ -73,6 +73,11 @@ EVENT_TYPES: Mapping[str, EventType] = {
     "job.waiting": EventType("a job is parked until a person has answered", audit=True),
     "job.finished": EventType("a job ended", audit=True),
     "job.cancelled": EventType("a job was cancelled before it started", audit=True),
+    "notification_hook.added": EventType("a webhook for notifications was made", audit=True),
+    "notification_hook.removed": EventType("a webhook for notifications was removed", audit=True),
+    "notification_hook.failing": EventType("a notification could not be delivered by a webhook", audit=True),
+    "notification_hook.paused": EventType("a receiver said that its webhook is gone; it is used no more", audit=True),
+    "notification_hook.recovered": EventType("a webhook for notifications delivers again", audit=True),
 }
 
 

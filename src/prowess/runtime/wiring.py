@@ -13,8 +13,13 @@ from prowess.access.resolver import SurfaceSource
 from prowess.access.roles.service import RoleResolver, RoleService
 from prowess.access.service import GrantService
 from prowess.access.standing.service import StandingService
+from prowess.adapters.notifiers.closed import ClosedNotifier
 from prowess.adapters.voices.offline import OfflineVoice
 from prowess.automation.jobs.ledger import JobLedger
+from prowess.automation.notifications.addresses import Allowlist
+from prowess.automation.notifications.hooks import HookService
+from prowess.automation.notifications.ports import Notifier
+from prowess.automation.notifications.service import NotificationService
 from prowess.builtin import builtin_skills
 from prowess.chat.service import ChatService
 from prowess.db.clock import postgres_clock
@@ -74,6 +79,8 @@ class Parts:
     staging: StagingService
     seals: SealService
     ledger: JobLedger
+    notifications: NotificationService
+    hooks: HookService
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -129,6 +136,7 @@ def _join(
         mode=mode,
         limits=limits,
     )
+    ledger = JobLedger(log, ids)
     return Parts(
         database=database,
         log=log,
@@ -150,8 +158,20 @@ def _join(
         secrets=secrets,
         staging=StagingService(log, ids),
         seals=SealService(log, _anchor(database, options)),
-        ledger=JobLedger(log, ids),
+        ledger=ledger,
+        notifications=NotificationService(log, ids, ledger),
+        hooks=HookService(log, ids, secrets, _notifier(options)),
     )
+
+
+def _notifier(options: Options) -> Notifier:
+    """What carries notifications outside: nothing, where no host is allowed."""
+    allowlist = Allowlist.of(options.outgoing_hosts)
+    if not allowlist.endpoints:
+        return ClosedNotifier()
+    from prowess.adapters.notifiers.webhook import WebhookNotifier
+
+    return WebhookNotifier(allowlist)
 
 
 def _anchor(database: Database, options: Options) -> Path | None:
