@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from prowess.cli import asking, automations, memory, permissions, records, roles, secrets, skills, system, turns
+from prowess.cli import (
+    asking,
+    automations,
+    memory,
+    notifications,
+    permissions,
+    records,
+    roles,
+    secrets,
+    skills,
+    system,
+    turns,
+)
 from prowess.cli.output import INTERRUPTED, Debug, Lang, abandon_output, set_debug, set_language
 
 app = typer.Typer(
@@ -28,6 +40,7 @@ app.add_typer(roles.app, name="roles")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(memory.app, name="memory")
 app.add_typer(automations.app, name="automations")
+app.add_typer(notifications.app, name="notifications")
 for name, group in records.groups.items():
     app.add_typer(group, name=name)
 

@@ -15,6 +15,7 @@ from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
 from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.memory import Memories
+from prowess.runtime.facade.notifications import Notifications
 from prowess.runtime.facade.permissions import Permissions
 from prowess.runtime.facade.records import Records
 from prowess.runtime.facade.secrets import Secrets
@@ -30,7 +31,7 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Records):
+class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Notifications, Records):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -71,6 +72,7 @@ def open(
     secret_keys: KeyRing | str | Path | None = None,
     drafts: bool = False,
     seals: str | Path | None = None,
+    outgoing_hosts: Iterable[str] = (),
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -87,7 +89,8 @@ def open(
     encrypted with (default: ``PROWESS_SECRET_KEY`` or the file ``PROWESS_SECRET_KEY_FILE``; without any, none can be
     stored). ``drafts``: skill versions that are rolled out to nobody yet, or to some, serve everybody here: for a place
     of work, not for production. ``seals``: the file outside the database to which seals of the log are appended
-    (default: beside an SQLite file; PostgreSQL has none unless it is named here).
+    (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``outgoing_hosts``: where
+    webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15).
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
@@ -113,6 +116,7 @@ def open(
         secret_keys=secret_keys,
         drafts=drafts,
         seals=seals,
+        outgoing_hosts=outgoing_hosts,
     )
     return Prowess(wire(url, options))
 
