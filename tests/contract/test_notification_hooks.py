@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -374,3 +375,52 @@ def test_a_job_that_was_cancelled_is_forgotten(app: Prowess, hook: Hook, url: st
     app.keep_notifications()
     assert rows(url, "SELECT * FROM notification_deliveries") == []
     assert status(app) == "active"
+
+
+def test_u7_a_worker_delivers_retries_and_gives_up(
+    app: Prowess, there: Receiver, hook: Hook, url: str, clock: ManualClock
+) -> None:
+    emit(app._parts.database, clock.now(), "automation.proposed", user_id="ann", target="trigger-1")
+    assert app.work() == 1, "nobody looked into an inbox"
+    (entry,) = app.notifications(user="ann")
+    (job,) = app.jobs()
+    assert (str(job.status), job.result, len(there.received)) == ("completed", entry.id, 1)
+
+    there.status = 500
+    emit(app._parts.database, clock.now(), "automation.proposed", user_id="ann", target="trigger-2")
+    app.work(until=clock.now() + timedelta(hours=1))
+    assert [(str(job.status), job.attempts, job.error_code) for job in app.jobs()] == [
+        ("failed", 3, "delivery_rejected"),
+        ("completed", 1, None),
+    ]
+    assert len({one.headers["webhook-id"] for one in there.received[1:]}) == 1
+    assert len(there.received) == 4
+    assert status(app) == "failing"
+    assert [item.notice.kind for item in app.alerts()] == ["hook.failing"]
+    assert rows(url, "SELECT * FROM notification_deliveries") == []
+
+    there.status = 200
+    emit(app._parts.database, clock.now(), "automation.proposed", user_id="ann", target="trigger-3")
+    app.work()
+    assert (status(app), len(there.received)) == ("active", 5)
+
+
+def test_u7_a_worker_does_not_insist_where_a_receiver_is_gone(
+    app: Prowess, there: Receiver, hook: Hook, clock: ManualClock
+) -> None:
+    there.status = 410
+    emit(app._parts.database, clock.now(), "automation.proposed", user_id="ann", target="trigger-1")
+    app.work(until=clock.now() + timedelta(hours=1))
+    (job,) = app.jobs()
+    assert (str(job.status), job.attempts, job.error_code) == ("failed", 1, "hook_paused")
+    assert (status(app), len(there.received)) == ("paused", 1)
+    assert [item.notice.kind for item in app.alerts()] == ["hook.paused"]
+
+
+def test_a_worker_deletes_what_was_read_long_ago(app: Prowess, clock: ManualClock, url: str) -> None:
+    emit(app._parts.database, clock.now(), "automation.proposed", user_id="ann", target="trigger-1")
+    app.work()
+    assert app.mark_read(user="ann") == 1
+    clock.advance(timedelta(days=91))
+    app.work()
+    assert rows(url, "SELECT * FROM notifications") == []

@@ -11,6 +11,7 @@ import typer
 from prowess.cli import (
     asking,
     automations,
+    jobs,
     memory,
     notifications,
     permissions,
@@ -20,6 +21,7 @@ from prowess.cli import (
     skills,
     system,
     turns,
+    working,
 )
 from prowess.cli.output import INTERRUPTED, Debug, Lang, abandon_output, set_debug, set_language
 
@@ -33,12 +35,14 @@ app = typer.Typer(
 )
 turns.register(app)
 system.register(app)
+working.register(app)
 app.add_typer(skills.app, name="skills")
 asking.register(permissions.app)
 app.add_typer(permissions.app, name="permissions")
 app.add_typer(roles.app, name="roles")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(memory.app, name="memory")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(automations.app, name="automations")
 app.add_typer(notifications.app, name="notifications")
 for name, group in records.groups.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -11,9 +12,12 @@ from typing import Any, Literal
 from prowess.access.guards import Guard
 from prowess.access.model import Mode
 from prowess.access.resolver import CapabilityResolver
+from prowess.automation.jobs.leases import Observer
+from prowess.automation.jobs.model import LEASE
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
 from prowess.runtime.facade.chat import Chats
+from prowess.runtime.facade.jobs import Jobs
 from prowess.runtime.facade.memory import Memories
 from prowess.runtime.facade.notifications import Notifications
 from prowess.runtime.facade.permissions import Permissions
@@ -31,7 +35,7 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Notifications, Records):
+class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Jobs, Notifications, Records):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -46,7 +50,8 @@ class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Notification
         self.close()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Stop what runs in this process and let go of the database."""
+        self._parts.worker.close()
         self._parts.database.close()
 
 
@@ -72,6 +77,8 @@ def open(
     secret_keys: KeyRing | str | Path | None = None,
     drafts: bool = False,
     seals: str | Path | None = None,
+    lease: timedelta = LEASE,
+    observe: Observer | None = None,
     outgoing_hosts: Iterable[str] = (),
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
@@ -89,8 +96,9 @@ def open(
     encrypted with (default: ``PROWESS_SECRET_KEY`` or the file ``PROWESS_SECRET_KEY_FILE``; without any, none can be
     stored). ``drafts``: skill versions that are rolled out to nobody yet, or to some, serve everybody here: for a place
     of work, not for production. ``seals``: the file outside the database to which seals of the log are appended
-    (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``outgoing_hosts``: where
-    webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15).
+    (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``lease``: how long a worker may be
+    silent before its jobs are taken over. ``observe`` is told where each job is, for tests.
+    ``outgoing_hosts``: where webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15).
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
@@ -116,6 +124,8 @@ def open(
         secret_keys=secret_keys,
         drafts=drafts,
         seals=seals,
+        lease=lease,
+        observe=observe,
         outgoing_hosts=outgoing_hosts,
     )
     return Prowess(wire(url, options))

@@ -178,6 +178,7 @@ _CHANGE = Statement(
         jobs.c.id == bindparam("job"),
         jobs.c.revision == bindparam("expected_revision"),
         jobs.c.status == bindparam("expected_status"),
+        func.coalesce(jobs.c.lease_expires_at, 0) <= bindparam("before"),
     )
     .values(
         status=bindparam("new_status"),
@@ -190,6 +191,12 @@ _CHANGE = Statement(
         lease_expires_at=bindparam("no_lease"),
         finished_at=bindparam("new_finish"),
     )
+)
+_FOREVER = 2**62
+_CORRUPTED = Statement(
+    update(jobs)
+    .where(jobs.c.id == bindparam("job"), literal_column("status IN ('scheduled', 'retrying', 'running')"))
+    .values(status="failed", error_code="job_corrupted", finished_at=bindparam("at"), revision=jobs.c.revision + 1)
 )
 _HELD = [jobs.c.id == bindparam("job"), jobs.c.lease_epoch == bindparam("epoch"), _IS_RUNNING]
 _RENEW = Statement(update(jobs).where(*_HELD).values(lease_expires_at=bindparam("until")))
@@ -267,6 +274,12 @@ def list_jobs(
     return list(connection.execute(query.order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(limit)))
 
 
+def count_pending(connection: Connection, tenant: str, user: str) -> int:
+    """How many jobs of the user wait to be run."""
+    query = select(func.count()).where(jobs.c.tenant == tenant, jobs.c.user_id == user, _IS_PENDING)
+    return connection.execute(query).scalar_one()
+
+
 def due_of_lanes(connection: Connection, until_ms: int, count: int) -> list[tuple[str, int, str]]:
     """(id, due in ms, lane): of every lane the ``count`` oldest that are due by then, in no order."""
     rows = connection.execute(_DUE_OF_LANES[connection.dialect.name], {"until": until_ms, "count": count})
@@ -311,8 +324,12 @@ def change_job(
     error_code: str | None = None,
     result: str | None = None,
     finished_ms: int | None = None,
+    lease_before: int | None = None,
 ) -> bool:
-    """Compare-and-set on id, revision and status; false where the job has moved on."""
+    """Compare-and-set on id, revision and status; false where the job has moved on.
+
+    ``lease_before``: only where its lease has run out by then: one that was renewed meanwhile is not taken away.
+    """
     values: Mapping[str, Any] = {
         "job": job.id,
         "expected_revision": job.revision,
@@ -325,8 +342,14 @@ def change_job(
         "no_owner": None,
         "no_lease": None,
         "new_finish": finished_ms,
+        "before": _FOREVER if lease_before is None else lease_before,
     }
     return _CHANGE.run(connection, values) == 1
+
+
+def fail_corrupted(connection: Connection, job_id: str, at_ms: int) -> bool:
+    """End a job whose row cannot be read; false where it had ended."""
+    return _CORRUPTED.run(connection, {"job": job_id, "at": at_ms}) == 1
 
 
 def renew_lease(connection: Connection, job_id: str, epoch: int, until_ms: int) -> bool:

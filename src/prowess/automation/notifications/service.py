@@ -24,6 +24,7 @@ from prowess.kernel.ids import IdSource
 
 KEPT = timedelta(days=90)
 """how long an entry is kept after it was read; an unread one stays"""
+SWEPT_EVERY = timedelta(days=1)
 MAX_LISTED = 10_000
 
 
@@ -36,6 +37,7 @@ class NotificationService:
         self._ids = ids
         self._jobs = jobs
         self._batch = batch
+        self._swept_at: datetime | None = None
 
     def catch_up(self) -> int:
         """Tell what the log holds and nobody was told of yet; returns how many events were read.
@@ -46,6 +48,15 @@ class NotificationService:
         handled = Follower(self._log, FOLLOWER, writer, batch=self._batch).catch_up()
         self._jobs.announce(writer.added)
         return handled
+
+    def look_after(self) -> datetime | None:
+        """A worker's duty: catch up, and once a day delete what was read long ago. Never due at a moment of its own."""
+        self.catch_up()
+        now = self._log.clock.now()
+        if self._swept_at is None or now - self._swept_at >= SWEPT_EVERY:
+            self._swept_at = now
+            self.sweep()
+        return None
 
     def list(
         self, tenant: str, user: str | None, *, unread_only: bool = False, limit: int = 50

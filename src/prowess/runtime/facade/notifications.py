@@ -49,7 +49,7 @@ class Notifications(Facade):
     def keep_notifications(self) -> tuple[int, int]:
         """Upkeep, over all tenants: tell what nobody was told of, delete what was read 90 days ago.
 
-        Returns how many events were read and how many entries deleted. Whoever runs jobs calls it now and then.
+        Returns how many events were read and how many entries deleted. A worker does both by itself.
         """
         return self._parts.notifications.catch_up(), self._parts.notifications.sweep()
 

@@ -1,0 +1,1 @@
+"""Engines: what wakes a worker when jobs are due."""
