@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from prowess.cli import asking, automations, memory, permissions, records, roles, secrets, skills, system, turns
+from prowess.cli import (
+    approvals,
+    asking,
+    automations,
+    memory,
+    permissions,
+    records,
+    risks,
+    roles,
+    secrets,
+    skills,
+    system,
+    turns,
+)
 from prowess.cli.output import INTERRUPTED, Debug, Lang, abandon_output, set_debug, set_language
 
 app = typer.Typer(
@@ -23,7 +36,9 @@ turns.register(app)
 system.register(app)
 app.add_typer(skills.app, name="skills")
 asking.register(permissions.app)
+risks.register(permissions.app)
 app.add_typer(permissions.app, name="permissions")
+app.add_typer(approvals.app, name="approvals")
 app.add_typer(roles.app, name="roles")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(memory.app, name="memory")

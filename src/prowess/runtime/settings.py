@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TypedDict
 
@@ -64,6 +65,7 @@ class Options:
     secret_keys: KeyRing | str | Path | None = None
     drafts: bool = False
     seals: str | Path | None = None
+    approval_lifetime: timedelta | None = None
 
 
 RESOLVER_VARIABLE = "PROWESS_RESOLVER"

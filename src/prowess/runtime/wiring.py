@@ -7,6 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from prowess.access.approvals.model import APPROVAL_LIFETIME, check_lifetime
+from prowess.access.approvals.service import ApprovalService
+from prowess.access.approvers.service import ApproverService
 from prowess.access.model import Mode
 from prowess.access.policies import PolicySet, load_policies
 from prowess.access.resolver import SurfaceSource
@@ -36,11 +39,11 @@ from prowess.skills.store import StoredSkill
 from prowess.turns.commit import TurnWriter
 from prowess.turns.definitions import PromptSkill, SkillDefinition, check_definition, check_group
 from prowess.turns.dispatch import Dispatcher
-from prowess.turns.engine import TurnEngine
 from prowess.turns.executor import Executor
 from prowess.turns.facts import FactReader
 from prowess.turns.limits import TurnLimits
 from prowess.turns.meta import MetaTools
+from prowess.turns.resuming import ResumingEngine
 from prowess.turns.safety import SafetyPolicy
 from prowess.turns.sessions.service import SessionService
 from prowess.turns.view import Marks
@@ -62,13 +65,15 @@ class Parts:
     catalog: CatalogService[SkillDefinition]
     skills: SkillService[SkillDefinition]
     sessions: SessionService
-    engine: TurnEngine
+    engine: ResumingEngine
     reader: FactReader
     surfaces: SurfaceSource
     policies: PolicySet
     mode: Mode
     roles: RoleService
     standing: StandingService
+    approvals: ApprovalService
+    approvers: ApproverService
     secrets: SecretService
     staging: StagingService
     seals: SealService
@@ -112,8 +117,9 @@ def _join(
     reader = FactReader(log, chat, catalog, policies, marks, drafts=options.drafts)
     secrets = SecretService(log, _keys(options))
     log.redactors = secrets.redactor
-    dispatcher = Dispatcher(log, ids, memory, secrets, tuple(options.guards))
-    engine = TurnEngine(
+    approvals = ApprovalService(log, ids, check_lifetime(options.approval_lifetime or APPROVAL_LIFETIME))
+    dispatcher = Dispatcher(log, ids, memory, secrets, approvals, tuple(options.guards))
+    engine = ResumingEngine(
         log=log,
         reader=reader,
         writer=TurnWriter(log, ids, chat),
@@ -145,6 +151,8 @@ def _join(
         mode=mode,
         roles=RoleService(log),
         standing=StandingService(log, ids),
+        approvals=approvals,
+        approvers=ApproverService(log),
         secrets=secrets,
         staging=StagingService(log, ids),
         seals=SealService(log, _anchor(database, options)),
