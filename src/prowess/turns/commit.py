@@ -103,14 +103,14 @@ class TurnWriter:
         request, record = plan.request, plan.record
         with self._log.transaction(request.tenant) as transaction:
             connection = transaction.connection
-            known = find_message(connection, request.tenant, request.chat, reply_id)
-            if known is not None:
-                return known.text
             if waiting is None:
                 ours = release(connection, earlier.turn, earlier.revision)
             else:
                 ours = suspend_again(connection, waiting)
             if not ours:
+                known = find_message(connection, request.tenant, request.chat, reply_id)
+                if known is not None:
+                    return known.text
                 raise Conflict("turn_not_waiting", message_id=request.message_id)
             forget_results(connection, request.tenant, earlier.approvals)
             if record.run is not None:
