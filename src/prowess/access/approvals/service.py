@@ -164,18 +164,24 @@ class ApprovalService:
     def cancel(self, *, actor: Actor, tenant: str, approval_id: str, reason: str = "cancelled") -> Approval:
         """Withdraw what is pending, or approved and not run yet.
 
-        By the person whose call it is, an approver, or the operator. Raises ``NotFound``, ``Denied``,
-        ``Conflict('approval_answered')``.
+        By the person whose call it is, an approver, or the operator. Raises ``NotFound``, ``Denied``, ``Conflict``
+        (``approval_answered``, ``approval_expired``).
         """
         with self._log.transaction(tenant) as transaction:
             found = self._require(transaction, tenant, approval_id)
             lock_turn(transaction.connection, found.call.turn)
             if actor.kind not in ("operator", "system"):
                 self._check_answerer(transaction, actor, found)
-            if not end_open(transaction.connection, approval_id, ApprovalStatus.CANCELLED, reason):
+            overdue = found.overdue(transaction.now)
+            if overdue:
+                self._expire(transaction, found)
+            elif end_open(transaction.connection, approval_id, ApprovalStatus.CANCELLED, reason):
+                self._emit(transaction, "approval.cancelled", found, actor, "cancelled", reason=reason)
+                self._tell_settled(transaction, found)
+            else:
                 raise Conflict("approval_answered", id=approval_id, status=_standing(found))
-            self._emit(transaction, "approval.cancelled", found, actor, "cancelled", reason=reason)
-            self._tell_settled(transaction, found)
+        if overdue:
+            raise Conflict("approval_expired", id=approval_id)
         return self.find(tenant, approval_id, actor.id)
 
     def find(self, tenant: str, approval_id: str, viewer: str | None = None) -> Approval:
