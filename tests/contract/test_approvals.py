@@ -14,6 +14,7 @@ from prowess import (
     Approval,
     Conflict,
     Denied,
+    InvalidInput,
     ManualClock,
     Mode,
     NotFound,
@@ -322,6 +323,14 @@ def test_c85_two_approvals_in_parallel_are_answered_apart(app: Prowess, recorder
     assert said == {first: "approved", second: "denied"}
     assert (app.resume_call(second).status, app.resume_call(first).status) == ("denied", "succeeded")
     assert recorder.calls == ["a"]
+
+
+def test_c80_a_map_is_limited_and_its_ids_are_checked(app: Prowess) -> None:
+    said = app.answer_all({"": True, "x" * 300: True, 5: True}, by=USER)  # type: ignore[dict-item]
+    assert [answer["error"]["code"] for answer in said.values()] == ["bad_id", "bad_id", "wrong_type"]
+    with pytest.raises(InvalidInput) as caught:
+        app.answer_all(dict.fromkeys(map(str, range(1_001)), True), by=USER)
+    assert caught.value.code == "too_many_answers"
 
 
 def test_g15_an_agent_answers_nothing_names_nobody_and_opens_nothing(app: Prowess) -> None:

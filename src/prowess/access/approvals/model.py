@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from prowess.access.approvers.store import ANY_CODE
+from prowess.access.approvers.model import ANY_CODE
 from prowess.access.model import CallApproval, Verb
 from prowess.errors import InvalidInput
 from prowess.kernel.clock import iso

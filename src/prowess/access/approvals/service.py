@@ -122,9 +122,10 @@ class ApprovalService:
     def answer(self, *, actor: Actor, tenant: str, approval_id: str, approve: bool) -> Approval:
         """A person's yes or no. The first valid answer fills a seat; any no ends it (ruling 12.28).
 
-        Raises ``NotFound('approval_not_found')``, ``Denied('not_an_approver')``, and ``Conflict``:
-        ``approval_answered``, ``approval_expired``, ``seat_filled_by_you``.
+        Raises ``InvalidInput('bad_id')``, ``NotFound('approval_not_found')``, ``Denied('not_an_approver')``, and
+        ``Conflict``: ``approval_answered``, ``approval_expired``, ``seat_filled_by_you``.
         """
+        check_id(approval_id, "approval")
         with self._log.transaction(tenant) as transaction:
             found = self._require(transaction, tenant, approval_id)
             lock_turn(transaction.connection, found.call.turn)
@@ -167,6 +168,7 @@ class ApprovalService:
         By the person whose call it is, an approver, or the operator. Raises ``NotFound``, ``Denied``, ``Conflict``
         (``approval_answered``, ``approval_expired``).
         """
+        check_id(approval_id, "approval")
         with self._log.transaction(tenant) as transaction:
             found = self._require(transaction, tenant, approval_id)
             lock_turn(transaction.connection, found.call.turn)
@@ -226,10 +228,11 @@ class ApprovalService:
         with self._log.database.read() as connection:
             codes = frozenset[str]() if viewer is None else codes_of(connection, tenant, viewer)
             own = viewer if viewer is not None and not codes else user
-            found = list_approvals(connection, tenant, status=status, user=own, limit=limit)
+            # An approver's are picked out of all of them, so more are read than are shown.
+            found = list_approvals(connection, tenant, status=status, user=own, limit=MAX_LISTED if codes else limit)
         if viewer is None:
             return [_masked(approval) for approval in found]
-        return [item for item in found if may_answer(item, viewer, codes) and user in (None, item.call.user)]
+        return [item for item in found if may_answer(item, viewer, codes) and user in (None, item.call.user)][:limit]
 
     def of_turn(self, turn: TurnKey) -> builtins.list[Approval]:
         """Every approval of a turn as it stands now, in the order of asking."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import builtins
 
+from prowess.access.approvers.model import ANY_CODE
 from prowess.access.approvers.store import (
-    ANY_CODE,
     codes_of,
     delete_approver,
     delete_opened,

@@ -7,8 +7,6 @@ from sqlalchemy import Column, Connection, Table, Text, bindparam, delete, inser
 from prowess.db.metadata import instant, metadata
 from prowess.db.statements import Statement
 
-ANY_CODE = "*"
-
 approvers = Table(
     "approvers",
     metadata,
