@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prowess.access.actions import command_resource
+    from prowess.access.approvals.model import Approval, ApprovalStatus
     from prowess.access.filters import SkillFilter
     from prowess.access.guards import CommandGuard, Guard
     from prowess.access.model import (
@@ -62,15 +63,17 @@ if TYPE_CHECKING:
         WorkflowTurn,
     )
     from prowess.turns.limits import TurnLimits
+    from prowess.turns.options import Unattended
     from prowess.turns.outcome import ToolOutcome
     from prowess.turns.plan import TurnPlan
-    from prowess.turns.ports import Line, Prompt, SkillCard, ToolBox, Voice, VoiceLimits
+    from prowess.turns.ports import Line, Prompt, Resumed, SkillCard, Suspended, ToolBox, Voice, VoiceLimits
     from prowess.turns.request import PlanTool, Selection, TurnRequest, TurnResult
     from prowess.turns.safety import SafetyPolicy, SafetyRule
     from prowess.turns.writing import background_skill, prompt_skill, tool_skill, workflow_skill
 
 _HOMES = {
     "prowess.access.actions": ("command_resource",),
+    "prowess.access.approvals.model": ("Approval", "ApprovalStatus"),
     "prowess.access.filters": ("SkillFilter",),
     "prowess.access.guards": ("CommandGuard", "Guard"),
     "prowess.access.model": (
@@ -123,9 +126,10 @@ _HOMES = {
         "WorkflowTurn",
     ),
     "prowess.turns.limits": ("TurnLimits",),
+    "prowess.turns.options": ("Unattended",),
     "prowess.turns.outcome": ("ToolOutcome",),
     "prowess.turns.plan": ("TurnPlan",),
-    "prowess.turns.ports": ("Line", "Prompt", "SkillCard", "ToolBox", "Voice", "VoiceLimits"),
+    "prowess.turns.ports": ("Line", "Prompt", "Resumed", "SkillCard", "Suspended", "ToolBox", "Voice", "VoiceLimits"),
     "prowess.turns.request": ("PlanTool", "Selection", "TurnRequest", "TurnResult"),
     "prowess.turns.safety": ("SafetyPolicy", "SafetyRule"),
     "prowess.turns.writing": ("background_skill", "prompt_skill", "tool_skill", "workflow_skill"),
@@ -135,7 +139,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __version__ = "0.1.0"
 __all__ = [
     "Agent",
+    "Approval",
     "ApprovalMode",
+    "ApprovalStatus",
     "Attempt",
     "BackgroundContext",
     "BackgroundRequest",
@@ -169,6 +175,7 @@ __all__ = [
     "PromptSkill",
     "Prowess",
     "ProwessError",
+    "Resumed",
     "Risk",
     "Role",
     "SafetyPolicy",
@@ -183,6 +190,7 @@ __all__ = [
     "SkillManifest",
     "StandingApproval",
     "StorageError",
+    "Suspended",
     "SystemClock",
     "ToolBox",
     "ToolContext",
@@ -194,6 +202,7 @@ __all__ = [
     "TurnPlan",
     "TurnRequest",
     "TurnResult",
+    "Unattended",
     "Untrusted",
     "Voice",
     "VoiceError",

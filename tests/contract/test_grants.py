@@ -255,7 +255,7 @@ def test_g1_a_high_risk_tool_is_not_run_on_consent_alone(app: Prowess) -> None:
     app.grant(user="u1", skill="mail", code="mail:send")
     app.grant(user="u1", skill="mail", code="memory:read")
     result = turn(app, "m1", "/mail hello")
-    assert status(result) == "denied"
+    assert status(result) == "waiting_user"
     assert result.decision is not None
     assert (result.decision.effect, result.decision.reason) == ("ask", "approval_required")
 

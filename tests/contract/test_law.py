@@ -413,7 +413,7 @@ def test_u5_without_a_resource_it_binds_the_very_arguments(open_app: OpenApp) ->
     app.grant(user=USER, skill="writer", code="notes:write")
     app.always_allow(user=USER, agent=AGENT, tool="tool.writer", arguments={"text": "a"})
     assert call(app, "writer", {"text": "a", "number": 0}, message="m1").status == "succeeded"  # after defaults
-    assert call(app, "writer", {"text": "b"}, message="m2").status == "denied"
+    assert call(app, "writer", {"text": "b"}, message="m2").status == "pending"
 
 
 def test_u5_what_is_of_high_impact_cannot_be_allowed_once_and_for_all(open_app: OpenApp) -> None:
@@ -436,15 +436,17 @@ def test_c33_what_needs_a_yes_has_no_other_road(open_app: OpenApp, url: str) -> 
     app = open_app(tool("sender", recorder, permissions=[SENDING], effect="write", max_calls_per_turn=4))
     app.grant(user=USER, skill="sender", code="mail:send")
     plan = app.begin(request("m1", "hello"))
-    for _ in range(3):
-        assert app.call(plan, "tool.sender", {"text": "x"}).status == "denied"
-    assert app.finish(plan, "no").tool_calls[0].status == "denied"
+    (asked,) = {app.call(plan, "tool.sender", {"text": "x"}).approval for _ in range(3)}
+    assert asked is not None
+    assert app.finish(plan, "no").tool_calls[0].status == "pending"
+    app.deny(asked, by=USER)
+    assert (app.resume_call(asked).status, app.resume_call(asked, {"text": "x"}).status) == ("denied", "denied")
     again = app.begin(request("m1", "hello"))
-    assert app.call(again, "tool.sender", {"text": "x"}).status == "denied"
-    assert turn(app, "m2", "/sender x").run.status == "denied"  # type: ignore[union-attr]
+    assert app.call(again, "tool.sender", {"text": "x"}).approval not in (None, asked)
+    assert turn(app, "m2", "/sender x").run.status == "waiting_user"  # type: ignore[union-attr]
     assert turn(app, "m2", "/sender x").replayed
     child = app.begin(request("k1", "hi", agent="kid", conversation="kids"), parent=plan)
-    assert app.call(child, "tool.sender", {"text": "x"}).status == "denied"
+    assert app.call(child, "tool.sender", {"text": "x"}).status == "pending"
     assert (recorder.calls, rows(url, "SELECT id FROM skill_tool_executions")) == ([], [])
 
 

@@ -83,6 +83,7 @@ def test_x2_tools_can_be_called_in_any_turn(open_app: OpenApp) -> None:
         "error_code": None,
         "message": None,
         "detail": [],
+        "approval": None,
     }
     denied = app.call(plan, "tool.recaller", {"text": "x"})
     assert (denied.status, denied.output, denied.error_code) == ("denied", None, None)

@@ -34,6 +34,7 @@ from prowess.access.gate import COULD_NOT_DECIDE, decide
 from prowess.access.guards import ask_guards
 from prowess.access.model import (
     ApprovalMode,
+    CallApproval,
     EffectiveAction,
     Facts,
     GateRequest,
@@ -199,6 +200,18 @@ def standing(number: int) -> StandingApproval:
 STANDING = (standing(1), standing(2))
 
 
+def approval(chance: Random) -> CallApproval | None:
+    """None most of the time; else often the very thing that is asked about, and often off by one thing."""
+    if chance.random() < 0.5:
+        return None
+    exact = CallApproval("y1", "t1", "u1", "m1", "a", "1", "tool:t1", "d1", True, False, NOW + timedelta(minutes=1))
+    other: dict[str, Any] = {
+        "tenant": "t2", "user": "u2", "agent": "m2", "skill_id": "a-b", "skill_version": "2", "action": "tool:t2",
+        "input_digest": "d2", "approved": False, "used": True, "expires_at": chance.choice((NOW, NOW - timedelta(1))),
+    }  # fmt: skip
+    return exact if chance.random() < 0.5 else exact._replace(**dict([chance.choice(list(other.items()))]))
+
+
 def asked(chance: Random, count: int) -> Iterator[tuple[GateRequest, Facts]]:
     choice, choices = chance.choice, chance.choices
     for _ in range(count):
@@ -212,6 +225,7 @@ def asked(chance: Random, count: int) -> Iterator[tuple[GateRequest, Facts]]:
             resource=choice(RESOURCES),
             verb=choice(("read", "write")),
             tentative=chance.random() < 0.1,
+            input_digest=choice(("d1", "d1", "d1", "d2", None)),
         )
         needed = choices(REQUIREMENTS if chance.random() < 0.1 else USUAL, k=choice((0, 1, 1, 1, 2)))
         held = {item.id: item for item in choices(POOL, k=choice((0, 1, 2, 3, 6)))}
@@ -225,6 +239,10 @@ def asked(chance: Random, count: int) -> Iterator[tuple[GateRequest, Facts]]:
             tuple(choices((ALLOW, ALLOW, ALLOW, ASK, DENY, NOTHING), k=choice((0, 0, 0, 0, 0, 1, 2)))),
             STANDING[: choice((0, 0, 0, 1, 2))],
             choice((Mode.DEFAULT, Mode.DEFAULT, *Mode)),
+            chance.random() < 0.2,
+            approval(chance),
+            choice((frozenset(), frozenset({"mail:send"}))),
+            choice((None, None, frozenset(), frozenset(CODES[:1]), frozenset(CODES))),
         )
         yield request, facts
 
@@ -278,6 +296,10 @@ def test_g2_g3_g4_taking_back_a_consent_or_an_approval_never_adds_an_allow() -> 
         fewer += after < before
         if facts.standing:
             assert RANK[decide(request, replace(facts, standing=())).effect] <= before
+        for less in ({"approval": None}, {"opened": frozenset()}, {"destructive": True}):
+            assert decide(request, replace(facts, **less)).effect != "allow" or before == RANK["allow"], less
+        if facts.unattended:
+            assert RANK[decide(request, replace(facts, unattended=frozenset())).effect] <= before
     assert fewer > REQUESTS // 100
 
 
@@ -435,7 +457,11 @@ class RaisingGrant(Grant):
         raise OSError("the database went away")
 
 
-FACTS = ("requirements", "grants", "enabled", "now", "reach", "policy", "guards", "standing", "mode")
+FACTS = (
+    "requirements", "grants", "enabled", "now", "reach", "policy", "guards", "standing", "mode", "destructive",
+    "approval", "opened", "unattended",
+)  # fmt: skip
+MAY_BE_NONE = ("approval", "unattended")
 JUNK: tuple[Any, ...] = (
     None, "", "allow", 0, 1, 1.5, b"", [], {}, set(), object(), Broken(), NOW.isoformat(), datetime(2026, 3, 1),
     (None,), ("allow",), (Broken(),), (1, 2), Ellipsis, lambda: True, SimpleNamespace(effect="allow", allowed=True),
@@ -457,7 +483,8 @@ def test_g3_c39_a_fact_that_is_missing_or_wrong_or_raises_is_a_deny() -> None:
     chance = Random(9)
     for request, facts in unscathed(chance, 10_000):
         name = chance.choice(FACTS)
-        faulty: Any = Raising(facts, name) if chance.random() < 0.2 else replace(facts, **{name: chance.choice(JUNK)})
+        junk = JUNK[1:] if name in MAY_BE_NONE else JUNK
+        faulty: Any = Raising(facts, name) if chance.random() < 0.2 else replace(facts, **{name: chance.choice(junk)})
         assert decide(request, faulty) == COULD_NOT_DECIDE, (name, faulty)
 
 
@@ -561,6 +588,8 @@ def test_g14_the_explanation_names_each_grant_whose_removal_flips_the_answer() -
             for gone in always
             if decide(request, replace(facts, standing=tuple(s for s in always if s is not gone))).effect != effect
         }
+        if facts.approval is not None and decide(request, replace(facts, approval=None)).effect != effect:
+            flipping.add(facts.approval.id)
         assert set(explanation.decisive) == flipping, (request, facts)
         some_named += bool(flipping)
     assert some_named > REQUESTS // 25

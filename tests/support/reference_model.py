@@ -1,4 +1,5 @@
-"""The law once more, from its words alone (G1–G3, G6, G7, G9, G10, rulings 12.18–12.20 and 12.29); nothing of src.
+"""The law once more, from its words alone (G1–G3, G6, G7, G9, G10, G13, B14, rulings 12.18–12.20, 12.25, 12.27, 12.29);
+nothing of src.
 A surface is a triple of sets or nulls: skills as (id, version or null, source or null), groups as (kind, name), tools."""
 
 from __future__ import annotations
@@ -69,11 +70,21 @@ def gate(ask: Any, facts: Any, covers: Callable[[str, str | None], bool]) -> str
              and (g.resource is None or ask.tentative or covers(g.resource, ask.resource))}  # fmt: skip
     said, needs, mode = {guard.effect for guard in facts.guards}, facts.requirements, facts.mode
     if (not facts.reach.allowed or not facts.enabled or facts.policy.effect == "deny" or said - {"allow", "ask"}
-            or (mode == "explore" and ask.verb != "read") or any(need.risk == "L4" for need in needs)
-            or {n.code for n in needs if (n.risk, n.approval) != ("L0", "none")} - codes):  # fmt: skip
+            or (mode == "explore" and ask.verb != "read") or {n.code for n in needs if n.risk == "L4"} - facts.opened
+            or {n.code for n in needs if n.risk != "L4" and (n.risk, n.approval) != ("L0", "none")} - codes):  # fmt: skip
         return "deny"
     careful = {need.risk for need in needs if need.approval == "per_operation"}
     asked = facts.policy.effect == "ask" or (careful and facts.policy.effect != "allow")
-    if not ("ask" in said or "L3" in careful or (asked and not facts.standing and mode != "bypass")):
+    alone, touched = facts.unattended, {n.code for n in needs if (n.risk, n.approval) != ("L0", "none")}
+    before = alone is not None and ask.verb == "read" and touched and touched <= alone
+    safety = "ask" in said or careful & {"L3", "L4"} or (alone is not None and facts.destructive)
+    if not (safety or (asked and not facts.standing and mode != "bypass" and not before)):
         return "allow"
+    yes = facts.approval
+    names = ("tenant", "user", "agent", "skill_id", "skill_version", "action")
+    if yes and all(getattr(yes, n) == getattr(ask, n) for n in names) and not yes.used and facts.now < yes.expires_at:
+        if yes.input_digest != ask.input_digest:
+            return "deny"
+        if yes.approved:
+            return "allow"
     return "deny" if mode == "dont_ask" else "ask"

@@ -31,7 +31,7 @@ class Explanation:
     decision: Decision
     steps: tuple[Step, ...]
     decisive: tuple[str, ...]
-    """consents and standing approvals each of which, taken back, would change the answer; empty: there is none"""
+    """consents and approvals each of which, taken back, would change the answer; empty: there is none"""
 
     def to_json(self) -> Mapping[str, Any]:
         """``{"decision", "steps": [{"layer", "answer", "reason", "by"}], "decisive"}``."""
@@ -61,6 +61,9 @@ def _decisive(request: GateRequest, facts: Facts, decision: Decision) -> tuple[s
         remaining = tuple(item for item in facts.standing or () if item.id != approval.id)
         if decide(request, replace(facts, standing=remaining)).effect != decision.effect:
             found.append(approval.id)
+    given = facts.approval
+    if given is not None and decide(request, replace(facts, approval=None)).effect != decision.effect:
+        found.append(given.id)
     return tuple(dict.fromkeys(found))
 
 
@@ -95,6 +98,8 @@ def _passed(layer: Layer, decision: Decision, facts: Facts) -> Step:
     if layer is Layer.APPROVAL:
         if facts.standing and decision.rule == facts.standing[0].id:
             return Step(layer, "allow", "always_allowed", decision.rule)
+        if decision.reason in ("approved", "preapproved"):
+            return Step(layer, "allow", decision.reason, decision.rule)
         return Step(layer, "silent", "nobody_need_be_asked")
     return Step(layer, "allow", "passed")
 

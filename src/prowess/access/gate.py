@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeGuard
 
 from prowess.access.model import (
     ApprovalMode,
+    CallApproval,
     Decision,
     Facts,
     GateRequest,
@@ -50,6 +51,14 @@ class _KnownFacts(Protocol):
     def standing(self) -> tuple[StandingApproval, ...]: ...
     @property
     def mode(self) -> Mode: ...
+    @property
+    def destructive(self) -> bool: ...
+    @property
+    def approval(self) -> CallApproval | None: ...
+    @property
+    def opened(self) -> frozenset[str]: ...
+    @property
+    def unattended(self) -> frozenset[str] | None: ...
 
 
 COULD_NOT_DECIDE = Decision("deny", None, reason="could_not_decide")
@@ -80,6 +89,8 @@ def _decide(request: GateRequest, facts: Facts) -> Decision:
     for requirement in facts.requirements:
         if requirement.risk is _L0 and requirement.approval is _NONE:
             continue  # nothing protected is touched; all else needs the user's consent (G1)
+        if requirement.risk is _L4:
+            continue  # consented to by two people, operation by operation, and never for good
         grant = _serving_grant(request, requirement.code, facts)
         if grant is None:
             missing.append(requirement.code)
@@ -87,12 +98,13 @@ def _decide(request: GateRequest, facts: Facts) -> Decision:
             serving.append(grant)
     if missing:
         return Decision("deny", Layer.CONSENT, (), tuple(missing), "consent_missing", None)
-    return _approval(facts, tuple(serving))
+    return _approval(request, facts, tuple(serving))
 
 
 def _complete(facts: Any) -> TypeGuard[_KnownFacts]:
     """Whether every fact is there and of its very type, to the last grant: half a fact is none (G3)."""
     guards, standing = facts.guards, facts.standing
+    approval, unattended = facts.approval, facts.unattended
     return (
         _all(facts.requirements, PermissionRequirement)
         and _all(facts.grants, Grant)
@@ -106,6 +118,10 @@ def _complete(facts: Any) -> TypeGuard[_KnownFacts]:
         and type(facts.mode) is Mode
         and isinstance(facts.now, datetime)
         and facts.now.tzinfo is not None
+        and type(facts.destructive) is bool
+        and type(facts.opened) is frozenset
+        and (approval is None or type(approval) is CallApproval)
+        and (unattended is None or type(unattended) is frozenset)
     )
 
 
@@ -134,36 +150,69 @@ def _forbidden(request: GateRequest, facts: _KnownFacts) -> Decision | None:
     if facts.mode is _EXPLORE and request.verb != "read":
         return Decision("deny", Layer.POLICY, (), (), "explore_mode", None)
     for requirement in facts.requirements:
-        if requirement.risk is _L4:
+        if requirement.risk is _L4 and requirement.code not in facts.opened:
             return Decision("deny", Layer.CONSENT, (), (), "forbidden_risk", None)
     return None
 
 
-def _approval(facts: _KnownFacts, serving: tuple[Grant, ...]) -> Decision:
-    """Whether somebody has to say yes to this one operation, and whether that can be had.
+def _approval(request: GateRequest, facts: _KnownFacts, serving: tuple[Grant, ...]) -> Decision:
+    """Whether somebody has to say yes to this one operation, and whether that was had or can be had.
 
-    A *safety* ask, of high impact (L3) or of a guard, stands whatever was allowed in general. Any other is settled by a
-    policy rule that allows, by an "always allow" for this very action, or by the bypass mode.
+    A *safety* ask stands whatever was allowed in general: one of high impact (L3, L4) or of a guard, and any call that
+    destroys while nobody is there (B14). Any other is settled by a policy rule that allows, by an "always allow" for
+    this very action, by the bypass mode, or by what a trigger pre-approved.
     """
-    policy = facts.policy
-    rule, asked, safety = policy.rule, policy.effect == "ask", False
+    policy, unattended = facts.policy, facts.unattended
+    rule, asked = policy.rule, policy.effect == "ask"
+    safety = unattended is not None and facts.destructive
     for requirement in facts.requirements:
         if requirement.approval is _PER_OPERATION:
             asked = asked or policy.effect != "allow"
-            safety = safety or requirement.risk is _L3
+            safety = safety or requirement.risk is _L3 or requirement.risk is _L4
     for guard in facts.guards:
         if guard.effect == "ask":
             rule, safety = guard.rule, True
+    reason = "allowed"
     if asked and not safety:
         if facts.standing:
             asked, rule = False, facts.standing[0].id
         elif facts.mode is _BYPASS:
             asked = False
+        elif unattended is not None and _preapproved(request, facts, unattended):
+            asked, reason = False, "preapproved"
     if not (asked or safety):
-        return Decision("allow", None, serving, (), "allowed", rule)
+        return Decision("allow", None, serving, (), reason, rule)
+    return _asked(request, facts, serving, rule)
+
+
+def _asked(request: GateRequest, facts: _KnownFacts, serving: tuple[Grant, ...], rule: str | None) -> Decision:
+    """What needs a yes: it was given to exactly this, or it has to be asked for, or there is nobody to ask."""
+    approval = facts.approval
+    if approval is not None and _is_for(approval, request) and not approval.used and facts.now < approval.expires_at:
+        if approval.input_digest != request.input_digest:
+            return Decision("deny", Layer.APPROVAL, serving, (), "arguments_differ", approval.id)
+        if approval.approved is True:
+            return Decision("allow", None, serving, (), "approved", approval.id)
     if facts.mode is _DONT_ASK:
         return Decision("deny", Layer.APPROVAL, serving, (), "nobody_to_ask", rule)
     return Decision("ask", Layer.APPROVAL, serving, (), "approval_required", rule)
+
+
+def _is_for(approval: CallApproval, request: GateRequest) -> bool:
+    return (
+        approval.tenant == request.tenant
+        and approval.user == request.user
+        and approval.agent == request.agent
+        and approval.skill_id == request.skill_id
+        and approval.skill_version == request.skill_version
+        and approval.action == request.action
+    )
+
+
+def _preapproved(request: GateRequest, facts: _KnownFacts, codes: frozenset[str]) -> bool:
+    """Whether a trigger's policy covers the call: reading, of codes all of which it names, one at least."""
+    touched = [item.code for item in facts.requirements if not (item.risk is _L0 and item.approval is _NONE)]
+    return request.verb == "read" and bool(touched) and codes.issuperset(touched)
 
 
 def _serving_grant(request: GateRequest, code: str, facts: _KnownFacts) -> Grant | None:

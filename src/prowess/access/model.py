@@ -160,6 +160,25 @@ class StandingApproval:
     revoked_at: datetime | None = None
 
 
+class CallApproval(NamedTuple):
+    """What the gate is shown of an approval: what it is bound to, and whether it can serve still (G13)."""
+
+    id: str
+    tenant: str
+    user: str
+    agent: str
+    skill_id: str
+    skill_version: str
+    action: str
+    """as in ``GateRequest``"""
+    input_digest: str
+    """of exactly the arguments that were shown (ruling 12.27)"""
+    approved: bool
+    """false: nobody has answered yet"""
+    used: bool
+    expires_at: datetime
+
+
 @dataclass(slots=True)
 class GateRequest:
     """One question to the gate: may this skill do this, now, for this user, through this agent?
@@ -180,6 +199,8 @@ class GateRequest:
     verb: Verb = "write"
     tentative: bool = False
     """asked before the arguments are known: a grant for some resource may serve, and is looked at again with them"""
+    input_digest: str | None = None
+    """of the arguments, once they are known: an approval is for these and no others (C32)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +230,14 @@ class Facts:
     standing: tuple[StandingApproval, ...] | None = ()
     """what the user has always allowed for this very action (U5)"""
     mode: Mode | None = Mode.DEFAULT
+    destructive: bool | None = False
+    """whether the tool was declared so; an irreversible one (L4) is so anyway (ruling 12.25)"""
+    approval: CallApproval | None = None
+    """the open approval for this very call; null: there is none"""
+    opened: frozenset[str] | None = frozenset()
+    """irreversible (L4) codes that the tenant opened"""
+    unattended: frozenset[str] | None = None
+    """null: the user is there; else the codes that the trigger's policy pre-approved (B14)"""
 
 
 class Decision(NamedTuple):
@@ -222,11 +251,12 @@ class Decision(NamedTuple):
     missing: tuple[str, ...] = ()
     """codes that no current grant covers"""
     reason: str = "allowed"
-    """a stable word: ``allowed``, ``consent_missing``, ``approval_required``, ``forbidden_risk``, ``skill_disabled``,
-    ``not_found``, ``not_granted``, ``not_active``, ``not_allowed_here``, ``policy_denies``, ``guard_denies``,
-    ``explore_mode``, ``nobody_to_ask``, ``could_not_decide``"""
+    """a stable word: ``allowed``, ``approved``, ``preapproved``, ``consent_missing``, ``approval_required``,
+    ``arguments_differ``, ``forbidden_risk``, ``skill_disabled``, ``not_found``, ``not_granted``, ``not_active``,
+    ``not_allowed_here``, ``policy_denies``, ``guard_denies``, ``explore_mode``, ``nobody_to_ask``,
+    ``could_not_decide``"""
     rule: str | None = None
-    """the policy rule, guard or standing approval that decided, where one did"""
+    """the policy rule, guard, standing approval or approval that decided, where one did"""
 
     @property
     def allowed(self) -> bool:

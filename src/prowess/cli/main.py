@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from prowess.cli import (
+    approvals,
     asking,
     automations,
     jobs,
@@ -16,6 +17,7 @@ from prowess.cli import (
     notifications,
     permissions,
     records,
+    risks,
     roles,
     secrets,
     skills,
@@ -38,7 +40,9 @@ system.register(app)
 working.register(app)
 app.add_typer(skills.app, name="skills")
 asking.register(permissions.app)
+risks.register(permissions.app)
 app.add_typer(permissions.app, name="permissions")
+app.add_typer(approvals.app, name="approvals")
 app.add_typer(roles.app, name="roles")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(memory.app, name="memory")

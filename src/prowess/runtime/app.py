@@ -16,6 +16,7 @@ from prowess.automation.jobs.leases import Observer
 from prowess.automation.jobs.model import LEASE
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
+from prowess.runtime.facade.approvals import Approvals
 from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.jobs import Jobs
 from prowess.runtime.facade.memory import Memories
@@ -35,7 +36,7 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Jobs, Notifications, Records):
+class Prowess(Turns, Chats, Permissions, Approvals, Memories, Skills, Secrets, Jobs, Notifications, Records):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -80,6 +81,7 @@ def open(
     lease: timedelta = LEASE,
     observe: Observer | None = None,
     outgoing_hosts: Iterable[str] = (),
+    approval_lifetime: timedelta | None = None,
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -96,9 +98,10 @@ def open(
     encrypted with (default: ``PROWESS_SECRET_KEY`` or the file ``PROWESS_SECRET_KEY_FILE``; without any, none can be
     stored). ``drafts``: skill versions that are rolled out to nobody yet, or to some, serve everybody here: for a place
     of work, not for production. ``seals``: the file outside the database to which seals of the log are appended
-    (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``lease``: how long a worker may be
-    silent before its jobs are taken over. ``observe`` is told where each job is, for tests.
-    ``outgoing_hosts``: where webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15).
+    (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``approval_lifetime``: how long a
+    call waits for a person's yes, 1 second to 7 days (default: 30 minutes). ``lease``: how long a worker may be
+    silent before its jobs are taken over. ``observe`` is told where each job is, for tests. ``outgoing_hosts``: where
+    webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15).
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
@@ -127,6 +130,7 @@ def open(
         lease=lease,
         observe=observe,
         outgoing_hosts=outgoing_hosts,
+        approval_lifetime=approval_lifetime,
     )
     return Prowess(wire(url, options))
 

@@ -70,6 +70,7 @@ class Options:
     lease: timedelta = LEASE
     observe: Observer | None = None
     outgoing_hosts: Iterable[str] = ()
+    approval_lifetime: timedelta | None = None
 
 
 RESOLVER_VARIABLE = "PROWESS_RESOLVER"

@@ -7,6 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from prowess.access.approvals.model import APPROVAL_LIFETIME, check_lifetime
+from prowess.access.approvals.service import ApprovalService
+from prowess.access.approvers.service import ApproverService
 from prowess.access.model import Mode
 from prowess.access.policies import PolicySet, load_policies
 from prowess.access.resolver import SurfaceSource
@@ -26,6 +29,7 @@ from prowess.automation.notifications.ports import Notifier
 from prowess.automation.notifications.service import NotificationService
 from prowess.automation.ports import JobEngine
 from prowess.automation.scheduling import JobScheduler
+from prowess.automation.tasks.approvals import ApprovalFollower, ApprovalKeeper, CallRunner, ContinueRunner
 from prowess.automation.tasks.deliveries import DeliveryRunner
 from prowess.automation.tasks.skills import SkillRunner
 from prowess.builtin import builtin_skills
@@ -51,11 +55,11 @@ from prowess.turns.background import BackgroundGate
 from prowess.turns.commit import TurnWriter
 from prowess.turns.definitions import PromptSkill, SkillDefinition, check_definition, check_group
 from prowess.turns.dispatch import Dispatcher
-from prowess.turns.engine import TurnEngine
 from prowess.turns.executor import Executor
 from prowess.turns.facts import FactReader
 from prowess.turns.limits import TurnLimits
 from prowess.turns.meta import MetaTools
+from prowess.turns.resuming import ResumingEngine
 from prowess.turns.safety import SafetyPolicy
 from prowess.turns.sessions.service import SessionService
 from prowess.turns.view import Marks
@@ -77,13 +81,15 @@ class Parts:
     catalog: CatalogService[SkillDefinition]
     skills: SkillService[SkillDefinition]
     sessions: SessionService
-    engine: TurnEngine
+    engine: ResumingEngine
     reader: FactReader
     surfaces: SurfaceSource
     policies: PolicySet
     mode: Mode
     roles: RoleService
     standing: StandingService
+    approvals: ApprovalService
+    approvers: ApproverService
     secrets: SecretService
     staging: StagingService
     seals: SealService
@@ -91,6 +97,7 @@ class Parts:
     scheduler: JobScheduler
     worker: Worker
     job_engine: JobEngine
+    approval_keeper: ApprovalKeeper
     notifications: NotificationService
     hooks: HookService
 
@@ -133,9 +140,10 @@ def _join(
     reader = FactReader(log, chat, catalog, policies, marks, drafts=options.drafts)
     secrets = SecretService(log, _keys(options))
     log.redactors = secrets.redactor
+    approvals = ApprovalService(log, ids, check_lifetime(options.approval_lifetime or APPROVAL_LIFETIME))
     guards = tuple(options.guards)
-    dispatcher = Dispatcher(log, ids, memory, secrets, guards)
-    engine = TurnEngine(
+    dispatcher = Dispatcher(log, ids, memory, secrets, approvals, guards)
+    engine = ResumingEngine(
         log=log,
         reader=reader,
         writer=TurnWriter(log, ids, chat),
@@ -154,8 +162,12 @@ def _join(
     hooks = HookService(log, ids, secrets, _notifier(options))
     runners: dict[Task, Runner] = {
         Task.SKILL: SkillRunner(log, background, memory, secrets),
+        Task.CALL: CallRunner(engine),
+        Task.CONTINUE: ContinueRunner(engine, approvals),
         Task.DELIVERY: DeliveryRunner(log, hooks),
     }
+    approval_keeper = ApprovalKeeper(log, approvals)
+    duties = [approval_keeper.look_after, ApprovalFollower(log, ledger).look_after, notifications.look_after]
     job_engine = EmbeddedEngine(clock)
     ledger.wake = job_engine.wake
     return Parts(
@@ -176,13 +188,16 @@ def _join(
         mode=mode,
         roles=RoleService(log),
         standing=StandingService(log, ids),
+        approvals=approvals,
+        approvers=ApproverService(log),
         secrets=secrets,
         staging=StagingService(log, ids),
         seals=SealService(log, _anchor(database, options)),
         ledger=ledger,
         scheduler=JobScheduler(log, ids, chat, background, ledger),
-        worker=Worker(log, runners, [notifications.look_after], lease=options.lease, observe=options.observe),
+        worker=Worker(log, runners, duties, lease=options.lease, observe=options.observe),
         job_engine=job_engine,
+        approval_keeper=approval_keeper,
         notifications=notifications,
         hooks=hooks,
     )

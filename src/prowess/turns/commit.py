@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
+from prowess.access.approvals.service import tell_turn_settled
+from prowess.access.approvals.store import forget_results, lock_turn
 from prowess.chat.model import Message
 from prowess.chat.service import ChatService
 from prowess.chat.store import find_message, insert_message
@@ -30,6 +32,7 @@ from prowess.turns.sessions.model import Session
 from prowess.turns.sessions.service import expire
 from prowess.turns.sessions.store import change_session, insert_session
 from prowess.turns.store import TurnRecord, find_turn, finish_turn, insert_turn
+from prowess.turns.suspended import SuspendedTurn, release, suspend, suspend_again
 
 
 class Said(NamedTuple):
@@ -80,8 +83,8 @@ class TurnWriter:
             insert_turn(transaction.connection, request, record, transaction.now_ms)
         return record
 
-    def finish(self, plan: TurnPlan, said: Said) -> TurnRecord:
-        """Store the reply. Raises ``LostRace`` where the turn is finished already."""
+    def finish(self, plan: TurnPlan, said: Said, waiting: SuspendedTurn | None = None) -> TurnRecord:
+        """Store the reply, and with it that the turn waits. Raises ``LostRace`` where it is finished already."""
         request, record = plan.request, plan.record
         with self._log.transaction(request.tenant) as transaction:
             hold(plan.fence, transaction.connection)
@@ -93,7 +96,49 @@ class TurnWriter:
             finished = replace(record, reply_id=message.id, events=(*record.events, *transaction.emitted))
             if not finish_turn(transaction.connection, request, finished, message.id, transaction.now_ms):
                 raise LostRace
+            if waiting is not None:
+                suspend(transaction.connection, waiting, transaction.now_ms)
+                _tell_waiting(transaction, request, waiting)
         return finished
+
+    def go_on(
+        self, plan: TurnPlan, said: Said, reply_id: str, earlier: SuspendedTurn, waiting: SuspendedTurn | None
+    ) -> str:
+        """Store how a suspended turn went on, once; returns the reply that is stored under ``reply_id``.
+
+        Raises ``Conflict('turn_not_waiting')`` where another reply was faster.
+        """
+        request, record = plan.request, plan.record
+        with self._log.transaction(request.tenant) as transaction:
+            connection = transaction.connection
+            hold(plan.fence, connection)
+            if waiting is None:
+                ours = release(connection, earlier.turn, earlier.revision)
+            else:
+                ours = suspend_again(connection, waiting)
+            if not ours:
+                known = find_message(connection, request.tenant, request.chat, reply_id)
+                if known is not None:
+                    return known.text
+                raise Conflict("turn_not_waiting", message_id=request.message_id)
+            forget_results(connection, request.tenant, earlier.approvals)
+            if record.run is not None:
+                duration = milliseconds(transaction.now - plan.started_at)
+                finish_run(connection, record.run.id, RunStatus(record.run.status), record.run_error, duration)
+            message = self._message(transaction, request, record, said.reply, reply_id)
+            emit(
+                transaction,
+                "turn.continued",
+                request,
+                actor=Actor("agent", request.agent),
+                run_id=message.run_id,
+                target=reply_id,
+                voice=said.voice,
+            )
+            if waiting is not None:
+                _tell_waiting(transaction, request, waiting)
+        plan.record = replace(record, events=(*record.events, *transaction.emitted))
+        return transaction.redact(said.reply)
 
     def limited(self, plan: TurnPlan, limit: str) -> None:
         """Record that the turn reached a limit (T12)."""
@@ -151,18 +196,7 @@ class TurnWriter:
         insert_message(connection, request.tenant, message)
 
     def _reply(self, transaction: Transaction, request: TurnRequest, record: TurnRecord, said: Said) -> Message:
-        message = Message(
-            id=self._ids.new("msg"),
-            chat=request.chat,
-            author_kind="agent",
-            author=request.agent,
-            text=said.reply,
-            reply_to=request.message_id,
-            run_id=None if record.run is None else record.run.id,
-            session_id=None if record.session is None else record.session.id,
-            created_at=transaction.now,
-        )
-        insert_message(transaction.connection, request.tenant, message)
+        message = self._message(transaction, request, record, said.reply, self._ids.new("msg"))
         emit(
             transaction,
             "turn.completed",
@@ -172,6 +206,24 @@ class TurnWriter:
             session_id=message.session_id,
             voice=said.voice,
         )
+        return message
+
+    @staticmethod
+    def _message(
+        transaction: Transaction, request: TurnRequest, record: TurnRecord, text: str, message_id: str
+    ) -> Message:
+        message = Message(
+            id=message_id,
+            chat=request.chat,
+            author_kind="agent",
+            author=request.agent,
+            text=text,
+            reply_to=request.message_id,
+            run_id=None if record.run is None else record.run.id,
+            session_id=None if record.session is None else record.session.id,
+            created_at=transaction.now,
+        )
+        insert_message(transaction.connection, request.tenant, message)
         return message
 
     def _run(
@@ -191,6 +243,13 @@ class TurnWriter:
             started_at=transaction.now,
             duration_ms=0 if finished else None,
         )
+
+
+def _tell_waiting(transaction: Transaction, request: TurnRequest, waiting: SuspendedTurn) -> None:
+    """The turn waits; and where all was answered while it still spoke, it can go on at once."""
+    emit(transaction, "turn.waiting", request, origin=request.origin, approvals=list(waiting.approvals))
+    if not lock_turn(transaction.connection, waiting.turn):
+        tell_turn_settled(transaction, waiting.turn, request.user)
 
 
 def _record_run(transaction: Transaction, request: TurnRequest, run: Run, outcome: Outcome) -> RunView:

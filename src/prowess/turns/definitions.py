@@ -218,6 +218,8 @@ class ToolSkill:
     """(validated output, language) → instruction"""
     effect: Literal["read", "write"] = "read"
     """a repeated read runs again, a repeated write returns its recorded outcome (X4)"""
+    destructive: bool = False
+    """whether it destroys what cannot be brought back (ruling 12.25): unattended, it always asks (B14)"""
     secrets: tuple[SecretSlot, ...] = ()
     """slots that must be filled: the caller's own, the tenant's or the skill's; without them the call fails (U4)"""
     resource: Callable[[Any], str | None] | None = None

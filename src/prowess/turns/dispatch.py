@@ -11,23 +11,26 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from prowess.access.approvals.model import Approval, ApprovalGone
+from prowess.access.approvals.service import ApprovalService
 from prowess.access.gate import decide
 from prowess.access.guards import Guard
-from prowess.access.model import Decision, Risk
+from prowess.access.model import Decision, Layer, Risk
 from prowess.errors import ProwessError
 from prowess.events.log import EventLog, Transaction
-from prowess.kernel.canonical import digest
+from prowess.kernel.canonical import compact_json
 from prowess.kernel.ids import IdSource
 from prowess.memory.service import MemoryService
 from prowess.messages import render
 from prowess.secrets.service import SecretService
 from prowess.turns.activity import ACTIVITY, ScopedActivity
+from prowess.turns.asking import asked_call, kept_arguments, seats_of
 from prowess.turns.definitions import CancelToken, ToolContext
 from prowess.turns.emitting import emit_call
 from prowess.turns.executions import (
@@ -35,12 +38,19 @@ from prowess.turns.executions import (
     ExecutionStatus,
     find_execution,
     finish_execution,
-    idempotency_key,
     insert_execution,
 )
 from prowess.turns.fencing import hold
 from prowess.turns.outcome import ToolOutcome
-from prowess.turns.questions import Asked, Call, asked_of, gate_facts, gate_request, meta_question
+from prowess.turns.questions import (
+    Asked,
+    Call,
+    asked_of,
+    gate_facts,
+    gate_request,
+    meta_question,
+    with_approval,
+)
 from prowess.turns.request import TurnRequest
 from prowess.turns.runners.tool import ToolFailure, execute, input_faults, validate_input
 from prowess.turns.view import TurnView
@@ -52,6 +62,18 @@ logger = logging.getLogger(__name__)
 Arguments = Callable[[], Mapping[str, Any]]
 
 
+class _Admission(NamedTuple):
+    """What came of the gate, in the transaction that recorded it."""
+
+    decision: Decision
+    known: Execution | None
+    """an earlier record of this very call"""
+    waiting: Approval | None
+    used: str | None
+    """the approval that this call uses up"""
+    events: tuple[str, ...]
+
+
 class Dispatcher:
     """Runs tool calls."""
 
@@ -61,12 +83,14 @@ class Dispatcher:
         ids: IdSource,
         memory: MemoryService,
         secrets: SecretService,
+        approvals: ApprovalService,
         guards: Sequence[Guard] = (),
     ) -> None:
         self._log = log
         self._ids = ids
         self._memory = memory
         self._secrets = secrets
+        self.approvals = approvals
         self._guards = tuple(guards)
 
     def call(self, call: Call, arguments: Arguments) -> ToolOutcome:
@@ -75,7 +99,7 @@ class Dispatcher:
         ``arguments`` is asked only when the gate has not said no. Never raises for what the caller, the gate, a guard
         or the handler did.
         """
-        call_id = self._ids.new("call")
+        call_id = self._ids.new("call") if call.resumed is None else call.resumed.call.call_id
         with self._log.database.read() as connection:
             decision = self._decide(connection, call, None)
         if decision.effect == "deny":
@@ -83,7 +107,6 @@ class Dispatcher:
         try:
             validated = validate_input(call.tool, arguments())
             plain = validated.model_dump(mode="json")
-            input_digest = digest(plain)
             asked = asked_of(call, validated, plain, self._guards)
         except ValidationError as error:
             return self._invalid(call, call_id, decision, tuple(input_faults(error)))
@@ -91,18 +114,29 @@ class Dispatcher:
             logger.warning("input of tool %s could not be built: %s", call.tool.tool_id, type(error).__name__)
             return self._invalid(call, call_id, decision, ({"place": "arguments", "fault": "unusable"},))
         try:
-            decision, known, written = self._admit(call, call_id, input_digest, asked)
-        except IntegrityError:  # the same call in another worker was recorded at the same moment
-            decision, known, written = self._admit(call, call_id, input_digest, asked)
-        if not decision.allowed:
-            return self._refused(call, call_id, decision, written, asked)
-        if known is not None and call.tool.effect == "write":
-            code = _recorded_code(known, input_digest)
+            admission = self._admit(call, call_id, plain, asked)
+        except (IntegrityError, ApprovalGone):  # the same call in another worker was recorded at the same moment
+            admission = self._admit(call, call_id, plain, asked)
+        return self._admitted(call, call_id, validated, asked, admission)
+
+    def _admitted(
+        self, call: Call, call_id: str, validated: BaseModel, asked: Asked, admission: _Admission
+    ) -> ToolOutcome:
+        """Run what was admitted; answer what was not, or what ran already."""
+        decision, known = admission.decision, admission.known
+        if known is not None and (call.tool.effect == "write" or not decision.allowed):
             return ToolOutcome(
-                known.id, call.tool.tool_id, "recorded", decision=decision, error_code=code, events=written
+                known.id,
+                call.tool.tool_id,
+                "recorded",
+                decision=decision,
+                error_code=recorded_code(known, asked.input_digest),
+                events=admission.events,
             )
-        outcome = self._execute(call, call_id if known is None else known.id, validated, decision)
-        return replace(outcome, events=written + outcome.events)
+        if not decision.allowed:
+            return self._refused(call, call_id, admission, asked)
+        outcome = self._execute(call, call_id if known is None else known.id, validated, admission)
+        return replace(outcome, events=admission.events + outcome.events)
 
     def refuse_meta(
         self, request: TurnRequest, view: TurnView, tool: str, arguments: Any, language: str
@@ -149,35 +183,63 @@ class Dispatcher:
         message = render(f"tool.{reason}", language, {"tool": shown, **noted})
         return ToolOutcome(call_id, tool, reason, error_code=reason, message=message, events=tuple(transaction.emitted))
 
-    def _admit(
-        self, call: Call, call_id: str, input_digest: str, asked: Asked
-    ) -> tuple[Decision, Execution | None, tuple[str, ...]]:
-        """The gate once more, its audit and the record of the call, in one transaction; and an earlier record of it."""
+    def _admit(self, call: Call, call_id: str, plain: Mapping[str, Any], asked: Asked) -> _Admission:
+        """The gate once more, its audit and the record of the call, in one transaction; and an earlier record of it.
+
+        What would be asked gets an approval to wait for, or uses up the one that it has. Raises ``ApprovalGone``,
+        ``IntegrityError`` where another worker was faster.
+        """
+        redactor = self._log.redactor(call.request.tenant)
         with self._log.transaction(call.request.tenant) as transaction:
-            hold(call.fence, transaction.connection)
-            decision = self._decide(transaction.connection, call, asked)
+            connection = transaction.connection
+            hold(call.fence, connection)
+            decision = self._decide(connection, call, asked)
+            known: Execution | None = None
+            waiting: Approval | None = None
+            used: str | None = None
+            if decision.allowed:
+                resumed = None if call.resumed is None else call.resumed.id
+                used = decision.rule if decision.reason == "approved" else resumed
+                if used is not None:
+                    self.approvals.use(transaction, used, call.request.tenant)
+                known = self._record(transaction, call, call_id, asked)
+                if known is not None and used is not None and call.tool.effect == "write":
+                    outcome = recorded_code(known, asked.input_digest) or "succeeded"
+                    self.approvals.settle(transaction, call.request.tenant, used, outcome)
+            elif decision.effect == "ask":
+                known = find_execution(connection, call.key)
+                if call.resumed is None and (known is None or call.tool.effect == "read"):
+                    known, arguments = None, kept_arguments(plain, redactor)
+                    if arguments is not None:
+                        kept = asked_call(call, call_id, asked, arguments, decision.rule)
+                        waiting = self.approvals.request(transaction, kept, seats_of(call))
             self._audit_decision(transaction, call, call_id, decision)
-            known = self._record(transaction, call, call_id, input_digest) if decision.allowed else None
-        return decision, known, tuple(transaction.emitted)
+        return _Admission(decision, known, waiting, used, tuple(transaction.emitted))
 
     def _decide(self, connection: Connection, call: Call, asked: Asked | None) -> Decision:
-        now = self._log.clock.now()
-        return decide(gate_request(call, asked), gate_facts(connection, call, asked, now, final=asked is not None))
+        request = gate_request(call, asked)
+        facts = gate_facts(connection, call, asked, self._log.clock.now(), final=asked is not None)
+        decision = decide(request, facts)
+        if asked is not None and decision.layer is Layer.APPROVAL:
+            approved = with_approval(connection, call, facts)
+            decision = decision if approved is None else decide(request, approved)
+        return decision
 
-    def _refused(
-        self, call: Call, call_id: str, decision: Decision, written: tuple[str, ...], asked: Asked
-    ) -> ToolOutcome:
+    def _refused(self, call: Call, call_id: str, admission: _Admission, asked: Asked) -> ToolOutcome:
         # What stands whatever was allowed in general is not offered to be allowed in general.
-        risky = any(requirement.risk is Risk.L3 for requirement in call.tool.manifest.permission_requirements)
-        safety = risky or any(guard.effect == "ask" for guard in asked.guards)
+        decision, waiting = admission.decision, admission.waiting
+        risks = {requirement.risk for requirement in call.tool.manifest.permission_requirements}
+        safety = risks & {Risk.L3, Risk.L4} or any(guard.effect == "ask" for guard in asked.guards)
+        message = denial_message(decision, call.language)
         return ToolOutcome(
             call_id,
             call.tool.tool_id,
-            "denied",
+            "denied" if waiting is None else "pending",
             decision=decision,
-            message=denial_message(decision, call.language),
-            events=written,
+            message=message if waiting is None else render("tool.pending", call.language),
+            events=admission.events,
             suggested=asked.action if decision.effect == "ask" and not safety else None,
+            approval=None if waiting is None else waiting.id,
         )
 
     def _denied(self, call: Call, call_id: str, decision: Decision) -> ToolOutcome:
@@ -204,18 +266,9 @@ class Dispatcher:
             events=tuple(transaction.emitted),
         )
 
-    def _record(self, transaction: Transaction, call: Call, call_id: str, input_digest: str) -> Execution | None:
+    def _record(self, transaction: Transaction, call: Call, call_id: str, asked: Asked) -> Execution | None:
         """Insert the execution, or return the one that this key already has."""
-        request = call.request
-        key = idempotency_key(
-            request.tenant,
-            request.user,
-            request.agent,
-            request.chat,
-            call.tool.tool_id,
-            request.message_id,
-            call.ordinal,
-        )
+        request, key = call.request, call.key
         found = find_execution(transaction.connection, key)
         if found is not None:
             return found
@@ -234,30 +287,22 @@ class Dispatcher:
             skill_version=call.tool.manifest.version,
             run_id=call.run_id,
             idempotency_key=key,
-            input_digest=input_digest,
+            input_digest=asked.input_digest,
             started_at=transaction.now_ms,
         )
         return None
 
-    def _execute(self, call: Call, call_id: str, validated: BaseModel, decision: Decision) -> ToolOutcome:
-        started = time.perf_counter()
+    def _execute(self, call: Call, call_id: str, validated: BaseModel, admission: _Admission) -> ToolOutcome:
+        started, tool, decision = time.perf_counter(), call.tool.tool_id, admission.decision
         try:
             output = self._redacted(call, execute(call.tool, self._context(call, decision), validated))
         except ToolFailure as failure:
             status: Literal["timeout", "failed"] = "timeout" if failure.code == "timeout" else "failed"
-            written = self._finish(call, call_id, ExecutionStatus(status), failure.code, started)
-            message = render(f"tool.{failure.code}", call.language, {"tool": call.tool.tool_id})
-            return ToolOutcome(
-                call_id,
-                call.tool.tool_id,
-                status,
-                decision=decision,
-                error_code=failure.code,
-                message=message,
-                events=written,
-            )
-        written = self._finish(call, call_id, ExecutionStatus.SUCCEEDED, None, started)
-        return ToolOutcome(call_id, call.tool.tool_id, "succeeded", output=output, decision=decision, events=written)
+            message = render(f"tool.{failure.code}", call.language, {"tool": tool})
+            outcome = ToolOutcome(call_id, tool, status, decision=decision, error_code=failure.code, message=message)
+        else:
+            outcome = ToolOutcome(call_id, tool, "succeeded", output=output, decision=decision)
+        return replace(outcome, events=self._finish(call, outcome, admission.used, started))
 
     def _redacted(self, call: Call, output: BaseModel) -> BaseModel:
         """The output without secrets: whoever reads it, no one needs them (U4). Raises ``ToolFailure``."""
@@ -303,16 +348,19 @@ class Dispatcher:
             activity=ScopedActivity(self._log, request) if ACTIVITY in granted else None,
         )
 
-    def _finish(
-        self, call: Call, call_id: str, status: ExecutionStatus, error_code: str | None, started: float
-    ) -> tuple[str, ...]:
+    def _finish(self, call: Call, outcome: ToolOutcome, used: str | None, started: float) -> tuple[str, ...]:
+        """Record what came of the call, and of the approval that it used up; its result waits for the turn (G13)."""
         duration_ms = round((time.perf_counter() - started) * 1000)
+        status, code = ExecutionStatus(outcome.status), outcome.error_code
+        result = None if used is None else compact_json(outcome.to_answer())
         with self._log.transaction(call.request.tenant) as transaction:
-            finish_execution(transaction.connection, call_id, status, error_code, duration_ms)
+            finish_execution(transaction.connection, outcome.id, status, code, duration_ms)
             decision = "succeeded" if status is ExecutionStatus.SUCCEEDED else "failed"
             self._emit(
-                transaction, "tool.finished", call, call_id, decision, error_code=error_code, duration_ms=duration_ms
+                transaction, "tool.finished", call, outcome.id, decision, error_code=code, duration_ms=duration_ms
             )
+            if used is not None:
+                self.approvals.settle(transaction, call.request.tenant, used, str(status), result)
         return tuple(transaction.emitted)
 
     def _audit_decision(self, transaction: Transaction, call: Call, call_id: str, decision: Decision) -> None:
@@ -336,7 +384,7 @@ class Dispatcher:
         emit_call(transaction, kind, call.request, call_id, decision=decision, **where, **data)
 
 
-def _recorded_code(execution: Execution, input_digest: str) -> str | None:
+def recorded_code(execution: Execution, input_digest: str | None) -> str | None:
     """Null where this very write is known to have succeeded (U7).
 
     A call that never finished has an unknown outcome; one that asked for something else has done nothing for this one.

@@ -36,7 +36,7 @@ from prowess.turns.meta import MetaTools
 from prowess.turns.options import NO_OPTIONS, CallOptions
 from prowess.turns.outcome import ToolOutcome
 from prowess.turns.plan import TurnPlan
-from prowess.turns.ports import Prompt, Voice
+from prowess.turns.ports import Prompt, Suspended, Voice
 from prowess.turns.prompting import build_prompt, redacted_instruction
 from prowess.turns.questions import Call
 from prowess.turns.request import TurnRequest, TurnResult
@@ -45,8 +45,9 @@ from prowess.turns.runs import RunStatus
 from prowess.turns.safety import SafetyPolicy, SafetyResponse
 from prowess.turns.selectors import parse_command, words_of
 from prowess.turns.store import TurnRecord
+from prowess.turns.suspending import suspension, waiting_reply
 from prowess.turns.toolbox import PlanToolBox
-from prowess.turns.view import Rights, stricter, unseen_verdict
+from prowess.turns.view import Rights, both_unattended, stricter, unseen_verdict
 from prowess.turns.words import instruct
 
 MAX_REPLY_TEXT = 200_000
@@ -133,10 +134,11 @@ class TurnEngine:
             self._writer.limited(plan, limit)
         return self._dispatcher.refuse(plan.request, tool, "over_limit", plan.language, limit=limit)
 
-    def finish(self, plan: TurnPlan, reply: str) -> TurnResult:
+    def finish(self, plan: TurnPlan, reply: str, *, state: str | None = None) -> TurnResult:
         """Store the reply and close the turn; the first reply stored for a message is the one it keeps.
 
-        Raises ``InvalidInput`` where the reply is empty, too long or holds control characters.
+        Where calls of it wait for a yes, the turn is suspended with it; ``state``: what a voice handed out. Raises
+        ``InvalidInput`` where the reply is empty, too long or holds control characters.
         """
         if plan.record.reply_id is not None:
             return turn_result(plan, plan.reply or "")
@@ -144,7 +146,8 @@ class TurnEngine:
             reply = plan.reply  # final, whatever another loop would say
         check_text(reply, "reply", limit=MAX_REPLY_TEXT)
         try:
-            plan.record = self._writer.finish(plan, Said(reply, self.voice.name))
+            waiting = suspension(plan, state) if plan.pending else None
+            plan.record = self._writer.finish(plan, Said(reply, self.voice.name), waiting)
         except (LostRace, IntegrityError):
             # Somebody repeated the message and spoke first: theirs is the reply, though it was begun here.
             reading = self._reader.read(plan.request, plan.view.rights)
@@ -168,6 +171,8 @@ class TurnEngine:
             return self.finish(plan, plan.reply)
         try:
             reply = check_text(self.voice.speak(self._prompt(plan)), "reply", limit=MAX_REPLY_TEXT)
+        except Suspended as suspended:
+            return self.finish(plan, waiting_reply(plan, suspended.said), state=suspended.state)
         except Exception as error:
             failure = as_voice_error(error)
             self.fail(plan, failure)
@@ -178,6 +183,7 @@ class TurnEngine:
         """The reply in pieces, then the result. Each phase of the core is one thread hop (rule 2 of the house)."""
         plan = await asyncio.to_thread(self.begin, request, options)
         pieces: list[str] = []
+        state: str | None = None
         if plan.reply is not None:
             pieces.append(plan.reply)
             yield plan.reply
@@ -190,6 +196,11 @@ class TurnEngine:
                         pieces.append(piece)
                         yield piece
                 check_text("".join(pieces), "reply", limit=MAX_REPLY_TEXT)
+            except Suspended as suspended:
+                rest = waiting_reply(plan, "".join(pieces)).removeprefix("".join(pieces))
+                state = suspended.state
+                pieces.append(rest)
+                yield rest
             except Exception as error:
                 failure = as_voice_error(error)
                 await asyncio.to_thread(self.fail, plan, failure)
@@ -198,7 +209,7 @@ class TurnEngine:
                 # Nobody listens any more. Here nothing may be awaited, so this one commit is not a hop to a thread.
                 self._writer.fail(plan, "reply_abandoned")
                 raise
-        yield await asyncio.to_thread(self.finish, plan, "".join(pieces))
+        yield await asyncio.to_thread(self.finish, plan, "".join(pieces), state=state)
 
     def rights(self, request: TurnRequest, options: CallOptions = NO_OPTIONS) -> Rights:
         """What this call may use, resolved once (G9). A delegate has its parent's rights and its own (B17).
@@ -215,8 +226,9 @@ class TurnEngine:
                 self._writer.unresolved(request, str(denied.detail.get("cause")))
                 raise
         mode = stricter(options.mode or self._mode, self._policies.mode)
+        unattended = None if options.unattended is None else options.unattended.preapproved
         if options.parent is None:
-            return Rights((surface,), options.filter, mode=mode)
+            return Rights((surface,), options.filter, mode=mode, unattended=unattended)
         above = options.parent.view.rights
         overlays = above.overlays_above if above.overlay is None else (*above.overlays_above, above.overlay)
         return Rights(
@@ -225,6 +237,7 @@ class TurnEngine:
             overlays_above=overlays,
             mode=stricter(mode, above.mode),
             above=(*above.above, options.parent.request.agent),
+            unattended=both_unattended(above.unattended, unattended),
         )
 
     def _start(self, request: TurnRequest, options: CallOptions, *, speak: bool) -> TurnPlan:
@@ -275,7 +288,8 @@ class TurnEngine:
         plan.reply = None if response is None else response.reply
         if speak and plan.reply is None and outcome.tool is None and self.voice.instant:
             plan.reply = self._speak_at_once(plan)
-        said = Said(plan.reply, self.voice.name) if speak and plan.reply is not None else None
+        ready = speak and plan.reply is not None and not plan.pending
+        said = Said(plan.reply or "", self.voice.name) if ready else None
         plan.record = self._writer.begin(request, reading, outcome, said, fence)
         if outcome.tool is not None:
             self._use_tool(plan, outcome.tool, outcome.tool_text)
@@ -342,6 +356,8 @@ class TurnEngine:
         note_call(plan, outcome)
         status, error, plan.instruction = tool_turn(plan, tool, outcome)
         set_run(plan, status, error)
+        if plan.pending:
+            plan.reply = waiting_reply(plan)  # in these words: no voice is to say that it was done
 
     def _dispatch(self, plan: TurnPlan, tool: ToolSkill, arguments: Callable[[], Mapping[str, Any]]) -> ToolOutcome:
         with plan.lock:
@@ -364,9 +380,9 @@ class TurnEngine:
             fence=plan.fence,
         )
         outcome = self._dispatcher.call(call, arguments)
-        if outcome.status in ("denied", "invalid_input"):
+        if outcome.status in ("denied", "invalid_input") or outcome.approval in plan.pending:
             with plan.lock:
-                taken.discard(ordinal)  # nothing ran: once it is equipped, permitted or put right it can be called
+                taken.discard(ordinal)  # nothing ran, or it waits already: put right, it can be called
         return outcome
 
     def _equipped(self, request: TurnRequest) -> frozenset[GroupId] | None:

@@ -54,6 +54,7 @@ executions = Table(
     instant("started_at"),
     Column("duration_ms", BigInteger),
     Index("ix_skill_tool_executions_user", "tenant", "user_id", "started_at"),
+    Index("ix_skill_tool_executions_turn", "tenant", "scope_id", "message_id"),
 )
 
 _BY_KEY = Statement(
@@ -82,6 +83,21 @@ def find_execution(connection: Connection, key: str) -> Execution | None:
     if row is None:
         return None
     return Execution(row.id, ExecutionStatus(row.status), row.error_code, row.input_digest)
+
+
+def ordinals_of(
+    connection: Connection, tenant: str, user: str, agent: str, chat: tuple[str, str], message_id: str
+) -> list[tuple[str, int]]:
+    """(tool, ordinal) of each recorded call of a turn."""
+    query = select(executions.c.tool_id, executions.c.ordinal).where(
+        executions.c.tenant == tenant,
+        executions.c.user_id == user,
+        executions.c.agent_id == agent,
+        executions.c.scope_type == chat[0],
+        executions.c.scope_id == chat[1],
+        executions.c.message_id == message_id,
+    )
+    return [(row.tool_id, row.ordinal) for row in connection.execute(query)]
 
 
 def insert_execution(connection: Connection, **row: Any) -> None:

@@ -14,8 +14,25 @@ from prowess.turns.request import TurnRequest
 
 
 @dataclass(frozen=True, slots=True)
+class Unattended:
+    """Nobody is there to answer at once: a trigger started the turn, and ``origin`` of the request says which (U6)."""
+
+    preapproved: frozenset[str] = frozenset()
+    """permission codes that the trigger's policy approved beforehand; they serve for reading alone (B14)"""
+
+    def __post_init__(self) -> None:
+        codes: object = self.preapproved
+        if not isinstance(codes, frozenset | set) or not all(isinstance(code, str) for code in codes):
+            raise InvalidInput("wrong_type", field="preapproved", expected="set of codes", got=type(codes).__name__)
+        object.__setattr__(self, "preapproved", frozenset(codes))
+
+
+@dataclass(frozen=True, slots=True)
 class CallOptions:
-    """``surface`` stands in for the resolver; ``filter`` lies over the agent's own; ``parent`` delegates this turn."""
+    """``surface`` stands in for the resolver; ``filter`` lies over the agent's own; ``parent`` delegates this turn.
+
+    ``unattended``: what needs a yes waits for it, whoever is there, and what destroys always needs one.
+    """
 
     surface: CapabilitySurface | None = None
     filter: SkillFilter | None = None
@@ -23,11 +40,13 @@ class CallOptions:
     parent: TurnPlan | None = None
     fence: Fence | None = None
     """where a job runs the turn: raises once another worker has taken over"""
+    unattended: Unattended | None = None
 
     def check(self, request: TurnRequest) -> None:
         """Raises ``InvalidInput``: ``wrong_type``; ``parent_mismatch`` for another user's or tenant's parent."""
         wanted = {
-            "surface": CapabilitySurface, "filter": SkillFilter, "mode": Mode, "parent": TurnPlan
+            "surface": CapabilitySurface, "filter": SkillFilter, "mode": Mode, "parent": TurnPlan,
+            "unattended": Unattended,
         }  # fmt: skip
         for name, kind in wanted.items():
             given = getattr(self, name)

@@ -42,6 +42,8 @@ class TurnPlan:
     """by tool: which of its calls in this turn ran or are running (X1, X4)"""
     calls_made: int = 0
     """of all tools, refused ones included (T12)"""
+    pending: dict[str, str] = field(default_factory=dict, repr=False)
+    """by approval id: the name of the tool whose call waits"""
     limited: set[str] = field(default_factory=set, repr=False)
     """limits that were reached"""
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)

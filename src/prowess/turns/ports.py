@@ -56,6 +56,26 @@ class ToolBox(Protocol):
         ...
 
 
+class Suspended(Exception):
+    """Calls of a reply wait for approval: the voice has stopped, and its ``state`` lets any process go on (G13)."""
+
+    def __init__(self, state: str, said: str = "") -> None:
+        self.state = state
+        self.said = said
+        """what was said before, where the caller has not heard it yet"""
+        super().__init__("suspended")
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A reply that goes on where ``Suspended`` stopped it."""
+
+    state: str
+    """what the voice handed out"""
+    outcomes: Mapping[str, Mapping[str, Any]]
+    """by approval id: the answer for the model, in the form of ``ToolBox.call``"""
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """All that a voice is given for one reply."""
@@ -74,12 +94,15 @@ class Prompt:
     """granted skills that can be loaded on demand; empty: the system prompt has no block of them"""
     toolbox: ToolBox | None = None
     limits: VoiceLimits = VoiceLimits()
+    resumed: Resumed | None = None
+    """set where an earlier reply goes on; a voice without a state of its own says ``instruction``"""
 
 
 class Voice(Protocol):
     """Turns an instruction into a reply, in the agent's own voice.
 
-    Both methods raise ``VoiceError`` where the model cannot answer.
+    Both methods raise ``VoiceError`` where the model cannot answer, and ``Suspended`` where a call waits for a yes:
+    after the other calls of that answer ran.
     """
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -11,6 +11,9 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from prowess.access.actions import effective_action
+from prowess.access.approvals.model import Approval
+from prowess.access.approvals.store import find_open
+from prowess.access.approvers.store import opened_codes
 from prowess.access.capabilities import NOT_ALLOWED_HERE
 from prowess.access.guards import Guard, ask_guards
 from prowess.access.model import (
@@ -18,6 +21,7 @@ from prowess.access.model import (
     Facts,
     GateRequest,
     Mode,
+    Risk,
     RuleVerdict,
     StandingApproval,
     Verdict,
@@ -25,10 +29,12 @@ from prowess.access.model import (
 from prowess.access.standing.service import difference
 from prowess.access.standing.store import current_standing
 from prowess.access.store import active_grants
+from prowess.kernel.canonical import digest
 from prowess.skills.bindings import is_enabled
 from prowess.skills.store import bindings_for
 from prowess.turns.definitions import ToolSkill
 from prowess.turns.equipment import find_equipped
+from prowess.turns.executions import idempotency_key
 from prowess.turns.fencing import Fence
 from prowess.turns.request import TurnRequest
 from prowess.turns.view import TurnView
@@ -50,6 +56,22 @@ class Call:
     """the only tools that the serving skill may use, where it says so (C41)"""
     fence: Fence | None = None
     """asked in the transaction that admits the call, where a job runs the turn"""
+    resumed: Approval | None = None
+    """the approval by which an earlier call goes on; then nobody is asked anew"""
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of its execution (ruling 12.26)."""
+        request = self.request
+        return idempotency_key(
+            request.tenant,
+            request.user,
+            request.agent,
+            request.chat,
+            self.tool.tool_id,
+            request.message_id,
+            self.ordinal,
+        )
 
     @property
     def skill(self) -> tuple[str, str]:
@@ -63,6 +85,7 @@ class Asked(NamedTuple):
     resource: str | None
     action: EffectiveAction
     guards: tuple[RuleVerdict, ...] = ()
+    input_digest: str | None = None
 
 
 def asked_of(call: Call, validated: BaseModel, plain: Mapping[str, Any], guards: Sequence[Guard]) -> Asked:
@@ -76,10 +99,11 @@ def asked_of(call: Call, validated: BaseModel, plain: Mapping[str, Any], guards:
     if tool.resource is not None and not isinstance(resource, str):
         raise TypeError("a tool that has resources names one for every call")
     action = effective_action(tool.tool_id, tool.effect, resource, plain)
+    input_digest = digest(plain)
     if not guards:
-        return Asked(resource, action)
+        return Asked(resource, action, (), input_digest)
     attempt = call.view.attempt(tool.manifest.id, tool.tool_id, tool.effect, resource)
-    return Asked(resource, action, ask_guards(guards, attempt))
+    return Asked(resource, action, ask_guards(guards, attempt), input_digest)
 
 
 def gate_request(call: Call, asked: Asked | None) -> GateRequest:
@@ -95,6 +119,7 @@ def gate_request(call: Call, asked: Asked | None) -> GateRequest:
         resource=None if asked is None else asked.resource,
         verb=tool.effect,
         tentative=asked is None and tool.resource is not None,
+        input_digest=None if asked is None else asked.input_digest,
     )
 
 
@@ -110,8 +135,10 @@ def gate_facts(connection: Connection, call: Call, asked: Asked | None, now: dat
     if asked is not None:
         known = current_standing(connection, request.tenant, request.user, skill_id)
         standing = tuple(item for item in known if difference(item, request.agent, asked.action) is None)
+    requirements = tool.manifest.permission_requirements
+    irreversible = any(requirement.risk is Risk.L4 for requirement in requirements)
     return Facts(
-        requirements=tool.manifest.permission_requirements,
+        requirements=requirements,
         grants=active_grants(connection, request.tenant, request.user, skill_id),
         enabled=is_enabled(skill_id, bindings_for(connection, request.tenant, request.user, request.agent)),
         now=now,
@@ -120,7 +147,16 @@ def gate_facts(connection: Connection, call: Call, asked: Asked | None, now: dat
         guards=() if asked is None else asked.guards,
         standing=standing,
         mode=mode if final or mode is not Mode.DONT_ASK else Mode.DEFAULT,
+        destructive=tool.destructive,
+        opened=frozenset(opened_codes(connection, request.tenant)) if irreversible else frozenset(),
+        unattended=view.rights.unattended,
     )
+
+
+def with_approval(connection: Connection, call: Call, facts: Facts) -> Facts | None:
+    """The facts with the open approval for this very call, read only when something would ask; null: there is none."""
+    found = find_open(connection, call.key)
+    return None if found is None else replace(facts, approval=found.as_fact())
 
 
 def meta_question(

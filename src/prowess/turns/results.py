@@ -12,7 +12,7 @@ from prowess.turns.plan import TurnPlan
 from prowess.turns.request import DecisionView, RunView, ToolCallView, TurnResult
 from prowess.turns.runners.tool import failure_instruction
 from prowess.turns.runs import RunStatus
-from prowess.turns.words import denial_instruction, instruct
+from prowess.turns.words import denial_instruction, instruct, waiting_instruction
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +27,8 @@ def tool_turn(plan: TurnPlan, tool: ToolSkill, outcome: ToolOutcome) -> tuple[Ru
             # The exception's own text may quote the output, so only its type is logged (R3).
             logger.warning("instruction of tool %s raised %s", tool.tool_id, type(error).__name__)
             return RunStatus.FAILED, "instruction_failed", failure_instruction(tool, "tool_error", language)
+    if outcome.approval is not None:
+        return RunStatus.WAITING_USER, None, waiting_instruction({outcome.approval: name}, language)
     if outcome.status == "denied" and outcome.decision is not None:
         instruction = denial_instruction(outcome.decision, tool.manifest.id, name, plan.agent.name, language)
         return RunStatus.DENIED, outcome.decision.reason, instruction
@@ -55,7 +57,13 @@ def note_call(plan: TurnPlan, outcome: ToolOutcome) -> None:
             tool_calls=(*record.tool_calls, ToolCallView(outcome.id, outcome.tool, outcome.status)),
             decision=view or record.decision,
             events=(*record.events, *outcome.events),
+            pending=tuple(dict.fromkeys((*record.pending, *filter(None, (outcome.approval,))))),
         )
+        if outcome.approval is not None:
+            tool = plan.tools_by_name[outcome.tool]
+            plan.pending[outcome.approval] = tool.manifest.display_name or tool.manifest.id
+        elif decision is not None and decision.reason == "approved":
+            plan.pending.pop(decision.rule or "", None)  # it was given meanwhile, and used by this loop itself
 
 
 def as_voice_error(error: Exception) -> ProwessError:
@@ -78,7 +86,7 @@ def turn_result(plan: TurnPlan, reply: str) -> TurnResult:
         decision=record.decision,
         instruction=None if plan.instruction is None else plan.instruction.text,
         tool_calls=record.tool_calls,
-        pending_approvals=(),
+        pending_approvals=record.pending,
         replayed=plan.replayed,
         events=record.events,
     )

@@ -21,6 +21,7 @@ from sqlalchemy import (
     case,
     func,
     insert,
+    literal_column,
     select,
     update,
 )
@@ -130,7 +131,11 @@ runs = Table(
 _INSERT = Statement(insert(runs).inline())
 _FINISH = Statement(
     update(runs)
-    .where(runs.c.id == bindparam("run"), (runs.c.status == "running") | (runs.c.status == "failed"))
+    .where(
+        runs.c.id == bindparam("run"),
+        # A literal list: what failed may be repeated, what waits for a yes goes on.
+        runs.c.status.in_([literal_column(f"'{status}'") for status in ("running", "failed", "waiting_user")]),
+    )
     .values(status=bindparam("new_status"), error_code=bindparam("new_error"), duration_ms=bindparam("new_duration"))
 )
 

@@ -44,6 +44,8 @@ class TurnRecord:
     events: tuple[str, ...]
     instruction: Instruction | None
     reply_id: str | None
+    pending: tuple[str, ...] = ()
+    """approvals that the turn asked for"""
 
 
 turns = Table(
@@ -150,6 +152,8 @@ def _outcome(record: TurnRecord) -> str:
     outcome["tool_calls"] = [_fields(call) for call in record.tool_calls]
     outcome["events"] = record.events
     outcome["run_error"] = record.run_error
+    if record.pending:
+        outcome["pending"] = record.pending
     return compact_json(outcome)
 
 
@@ -173,6 +177,7 @@ def _to_record(row: Row[Any]) -> TurnRecord:
         events=tuple(outcome["events"]),
         instruction=_to_instruction(row.instruction),
         reply_id=row.reply_id,
+        pending=tuple(outcome.get("pending", ())),
     )
 
 

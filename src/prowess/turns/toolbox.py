@@ -25,12 +25,4 @@ class PlanToolBox:
 
     def call(self, name: str, arguments: Any) -> Mapping[str, Any]:
         """The answer for the model."""
-        outcome = self._call(self._plan, name, arguments)
-        if outcome.output is not None:
-            return {"status": "ok", "output": outcome.output.model_dump(mode="json")}
-        answer: dict[str, Any] = {"status": outcome.status, "message": outcome.message or outcome.status}
-        if outcome.error_code is not None:
-            answer["error"] = outcome.error_code
-        if outcome.detail:
-            answer["detail"] = [dict(fault) for fault in outcome.detail]
-        return answer
+        return self._call(self._plan, name, arguments).to_answer()

@@ -40,6 +40,8 @@ class Rights:
     mode: Mode = Mode.DEFAULT
     above: tuple[str, ...] = ()
     """the agents that delegated, outermost first: rules about them hold here too (C37, C38)"""
+    unattended: frozenset[str] | None = None
+    """null: the user is there; else the codes that a trigger's policy pre-approved (B14)"""
 
     @property
     def unrestricted(self) -> bool:
@@ -59,6 +61,13 @@ class Marks(NamedTuple):
 def stricter(one: Mode, other: Mode | None) -> Mode:
     """The mode that lets less through."""
     return one if other is None else max(one, other, key=_MODES.index)
+
+
+def both_unattended(above: frozenset[str] | None, own: frozenset[str] | None) -> frozenset[str] | None:
+    """What is pre-approved for a delegate: what both were given, where nobody is there for either."""
+    if above is None or own is None:
+        return own if above is None else above
+    return above & own
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prowess.access.model import Decision
 from prowess.messages import render
 from prowess.turns.definitions import Instruction
@@ -35,3 +37,11 @@ def denial_message(decision: Decision, language: str) -> str:
     joiner = "、" if language == "zh" else ", "
     words = joiner.join(permission_words(code, language) for code in decision.missing)
     return render(f"denied.{decision.reason}", language, {"permission": words})
+
+
+def waiting_instruction(pending: Mapping[str, str], language: str) -> Instruction:
+    """What is said while calls wait for a yes: which, and that nothing was done. ``pending``: names by approval id."""
+    say = tuple(render("say.approval_waiting", language, {"name": name, "id": key}) for key, name in pending.items())
+    joiner = "、" if language == "zh" else ", "
+    text = render("instruct.approval_waiting", language, {"name": joiner.join(dict.fromkeys(pending.values()))})
+    return Instruction(text, say, language)

@@ -97,6 +97,7 @@ def tool_skill(
     timeout: timedelta = timedelta(seconds=2),
     max_calls_per_turn: int = 1,
     effect: Literal["read", "write"] = "read",
+    destructive: bool = False,
     resource: Callable[[Any], str | None] | None = None,
     secrets: Iterable[SecretSlot | tuple[str, OwnerKind]] = (),
     version: str = "1.0.0",
@@ -124,6 +125,7 @@ def tool_skill(
         execute=execute,
         build_system_instruction=build_system_instruction,
         effect=effect,
+        destructive=destructive,
         resource=resource,
         secrets=tuple(slot if isinstance(slot, SecretSlot) else SecretSlot(*slot) for slot in secrets),
     )

@@ -14,6 +14,7 @@ from prowess.access.capabilities import UNRESTRICTED
 from prowess.access.gate import COULD_NOT_DECIDE, decide
 from prowess.access.model import (
     ApprovalMode,
+    CallApproval,
     Decision,
     Facts,
     GateRequest,
@@ -21,8 +22,10 @@ from prowess.access.model import (
     GrantScope,
     GrantStatus,
     Layer,
+    Mode,
     PermissionRequirement,
     Risk,
+    RuleVerdict,
 )
 
 NOW = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
@@ -126,6 +129,70 @@ def test_g2_the_narrowest_then_oldest_grant_is_the_one_recorded() -> None:
     assert decide(REQUEST, facts(READ, grants=(new, old))).grants == (old,)
     twin = old._replace(id="g2")
     assert decide(REQUEST, facts(READ, grants=(old, twin))).grants == (twin,)
+
+
+# --- approvals, opened codes, nobody there ---------------------------------------------------------------------------
+
+ASKED = replace(REQUEST, input_digest="d1")
+YES = CallApproval(
+    "y1", "t1", "u1", "mira", "notes", "1.0.0", "tool:notes.read", "d1", True, False, NOW + timedelta(minutes=1)
+)
+SENT = grant("mail:send")
+
+
+def test_g13_a_yes_to_exactly_this_call_is_an_allow() -> None:
+    known = facts(SEND, grants=(SENT,), approval=YES)
+    assert decide(ASKED, known) == Decision("allow", None, grants=(SENT,), reason="approved", rule="y1")
+    assert decide(ASKED, replace(known, mode=Mode.DONT_ASK)).reason == "approved"
+    assert decide(ASKED, replace(known, grants=())).reason == "consent_missing"  # no yes stands in for consent
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"tenant": "t2"},
+        {"user": "u2"},
+        {"agent": "nova"},
+        {"skill_id": "note"},
+        {"skill_version": "1.0.1"},
+        {"action": "tool:notes.write"},
+        {"approved": False},
+        {"used": True},
+        {"expires_at": NOW},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_g13_any_other_yes_is_none(other: dict[str, Any]) -> None:
+    known = facts(SEND, grants=(SENT,), approval=YES._replace(**other))
+    assert decide(ASKED, known).effect == "ask"
+
+
+@pytest.mark.parametrize("digest", ["d2", None])
+@pytest.mark.parametrize("approved", [True, False])
+def test_c32_other_arguments_than_those_that_were_shown_are_denied(digest: str | None, approved: bool) -> None:
+    known = facts(SEND, grants=(SENT,), approval=YES._replace(approved=approved))
+    denied = decide(replace(REQUEST, input_digest=digest), known)
+    assert denied == Decision("deny", Layer.APPROVAL, grants=(SENT,), reason="arguments_differ", rule="y1")
+
+
+def test_g1_an_opened_irreversible_code_asks_whatever_was_allowed_in_general() -> None:
+    known = facts(PAY, opened=frozenset({"card:charge"}))
+    for changed in ({}, {"mode": Mode.BYPASS}, {"policy": RuleVerdict("allow", "all")}):
+        assert decide(ASKED, replace(known, **changed)).effect == "ask"
+    assert decide(ASKED, facts(PAY, opened=frozenset({"card:refund"}))).reason == "forbidden_risk"
+
+
+def test_b14_what_is_preapproved_reads_and_is_named() -> None:
+    careful = PermissionRequirement("memory:read", Risk.L1, ApprovalMode.PER_OPERATION)
+    reading = replace(ASKED, verb="read")
+    known = facts(careful, grants=(grant(),), unattended=frozenset({"memory:read"}))
+    assert decide(reading, known) == Decision("allow", None, grants=(grant(),), reason="preapproved")
+    assert decide(ASKED, known).effect == "ask"
+    assert decide(reading, replace(known, unattended=frozenset())).effect == "ask"
+    assert decide(reading, replace(known, destructive=True)).effect == "ask"
+    assert decide(reading, replace(known, guards=(RuleVerdict("ask", "g"),))).effect == "ask"
+    nothing = facts(policy=RuleVerdict("ask", "p"), unattended=frozenset({"memory:read"}))
+    assert decide(reading, nothing).effect == "ask"  # it touches nothing that was named
 
 
 # --- time, scope, resource -------------------------------------------------------------------------------------------

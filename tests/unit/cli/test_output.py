@@ -42,12 +42,16 @@ def test_every_command_takes_the_common_options_and_says_what_each_is(path: tupl
 
 def test_the_commands_are_those_of_the_contract() -> None:
     skills = "list show why usage add remove export enable disable pin unpin check"
-    permissions = "list grant revoke surface standing always-allow forget explain simulate test check-policy"
+    permissions = (
+        "list grant revoke surface standing always-allow forget explain simulate test check-policy open close opened"
+    )
+    approvals = "list|show|approve|deny|cancel|approvers list|approvers add|approvers remove"
     roles = "list show set remove assign unassign members"
     assert {
         "turn", "select", "chat", "tour", "worker", "migrate", "doctor", "eval", "bench",
         *(f"skills {name}" for name in skills.split()),
         *(f"permissions {name}" for name in permissions.split()),
+        *(f"approvals {name}" for name in approvals.split("|")),
         *(f"roles {name}" for name in roles.split()),
         *(f"secrets {name}" for name in "new-key set list delete rotate".split()),
         "notifications list", "notifications read",

@@ -21,9 +21,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, cast
 
 from prowess.adapters.voices.retries import CutShort, RetryBudget, failure_of
+from prowess.adapters.voices.suspending import dump_state, load_state
 from prowess.errors import VoiceError
 from prowess.messages import render
-from prowess.turns.ports import Line, Prompt
+from prowess.turns.ports import Line, Prompt, Suspended
 from prowess.turns.request import PlanTool
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class ModelVoice:
 
     Both methods raise ``VoiceError``: ``voice_limit`` (with ``limit``: ``requests``, ``tokens`` or ``seconds``),
     ``voice_empty``, ``voice_rate_limited``, ``voice_unavailable``, ``voice_rejected`` (with ``status``), ``voice_cut``
-    and ``voice_malformed``. None of them holds what was said, or what the provider wrote.
+    and ``voice_malformed``; or ``Suspended``. None of the errors holds what was said, or what the provider wrote.
     """
 
     instant = False
@@ -75,7 +76,10 @@ class ModelVoice:
         loop of its own.
         """
         pieces: list[str] = []
-        _run(lambda: self._answer(prompt, pieces.append, streamed=False))
+        try:
+            _run(lambda: self._answer(prompt, pieces.append, streamed=False))
+        except Suspended as suspended:
+            raise Suspended(suspended.state, "".join(pieces)) from None
         return "".join(pieces)
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[str]:
@@ -129,10 +133,12 @@ class _Reply:
         self._provider = provider
         self._retries = retries
         self._settings = settings
-        self._messages = _opening(prompt)
+        kept = None if prompt.resumed is None else load_state(prompt.resumed)
+        self._messages = _opening(prompt) if kept is None else kept.messages
         self._names: dict[str, str] = {}
         """the tool of every name that was offered in this reply: one that is gone is refused by its own name"""
-        self._tokens = 0
+        self._tokens = 0 if kept is None else kept.tokens
+        self._requests = prompt.limits.requests if kept is None else max(1, prompt.limits.requests - kept.requests)
         self._said = False
         """whether anything was shown, of any request"""
         self._saying = False
@@ -140,7 +146,7 @@ class _Reply:
 
     async def run(self) -> None:
         """Ask, answer the calls, and ask again, until the model has nothing more to call."""
-        for left in reversed(range(self._prompt.limits.requests)):
+        for left in reversed(range(self._requests)):
             tools = await self._tools() if left else ()
             names = wire_names(tool.name for tool in tools)
             self._names |= {wire: name for name, wire in names.items()}
@@ -148,7 +154,7 @@ class _Reply:
             self._count(response)
             calls = response.tool_calls if left and self._prompt.toolbox is not None else []
             if calls:
-                await self._call(response)
+                await self._call(response, self._prompt.limits.requests - left)
             elif (response.text or "").strip():
                 return
             elif left:
@@ -228,19 +234,32 @@ class _Reply:
         if self._tokens > self._prompt.limits.tokens:
             raise VoiceError("voice_limit", limit="tokens")
 
-    async def _call(self, response: ModelResponse) -> None:
-        """Answer every call of a response exactly once, in order and one after the other."""
+    async def _call(self, response: ModelResponse, requests: int) -> None:
+        """Answer every call of a response exactly once, in order and one after the other.
+
+        Raises ``Suspended`` where some wait for a yes, after the others ran.
+        """
         from pydantic_ai.messages import ModelRequest, ToolReturnPart
 
         toolbox = self._prompt.toolbox
         assert toolbox is not None
         response = _with_distinct_ids(response)
-        answers: list[ToolReturnPart] = []
+        answers: dict[str, Mapping[str, Any]] = {}
+        waiting: dict[str, str] = {}
         for call in response.tool_calls:
             name = self._names.get(call.tool_name, call.tool_name)
             answer = await asyncio.to_thread(toolbox.call, name, _arguments(call))
-            answers.append(ToolReturnPart(call.tool_name, dict(answer), tool_call_id=call.tool_call_id))
-        self._messages += [response, ModelRequest(parts=answers)]
+            answers[call.tool_call_id] = answer
+            if answer.get("status") == "pending":
+                waiting[call.tool_call_id] = str(answer["approval"])
+        self._messages.append(response)
+        if waiting:
+            raise Suspended(dump_state(self._messages, answers, waiting, tokens=self._tokens, requests=requests))
+        parts = [
+            ToolReturnPart(call.tool_name, dict(answers[call.tool_call_id]), tool_call_id=call.tool_call_id)
+            for call in response.tool_calls
+        ]
+        self._messages.append(ModelRequest(parts=parts))
 
 
 # --- what is said to the model ---------------------------------------------------------------------------------------

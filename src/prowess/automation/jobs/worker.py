@@ -359,9 +359,8 @@ def _tell(
         emit_job(transaction, "job.waiting", job)
     else:
         decision = "succeeded" if status is JobStatus.COMPLETED else "failed"
-        emit_job(
-            transaction, "job.finished", job, decision=decision, error_code=outcome.error_code, attempts=job.attempts
-        )
+        said: dict[str, Any] = {"error_code": outcome.error_code, "attempts": job.attempts, "trigger": job.trigger}
+        emit_job(transaction, "job.finished", job, decision=decision, **said)
 
 
 def _late(job: Job, transaction: Transaction) -> int:

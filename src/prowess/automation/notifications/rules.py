@@ -44,7 +44,8 @@ def _not_ok(event: Event) -> bool:
 
 
 def _failed(event: Event) -> bool:
-    return event.decision == "failed"
+    """A trigger's failures are told by its own events."""
+    return event.decision == "failed" and event.data.get("trigger") is None
 
 
 def _unattended(event: Event) -> bool:

@@ -16,14 +16,15 @@ from prowess.events.log import Transaction
 from prowess.kernel.clock import to_ms
 from prowess.kernel.untrusted import Untrusted
 from prowess.turns.engine import TurnEngine
-from prowess.turns.options import CallOptions
+from prowess.turns.options import CallOptions, Unattended
 from prowess.turns.request import TRIGGER_PREFIX, TurnRequest, TurnResult
 from prowess.turns.runs import RunStatus
 
 AdmitTrigger = Callable[[Connection, str], str | None]
 """(connection, trigger id) → why it may not run now; null where it may"""
 
-UNANSWERED = "permission_timeout"
+UNANSWERED, DENIED = "permission_timeout", "denied"
+"""outcomes of approvals: nobody answered, and somebody said no; neither is an incident"""
 
 
 class TurnRunner(Runner):
@@ -75,7 +76,8 @@ def request_of(job: Job) -> TurnRequest:
 def options_of(job: Job, hold: Hold) -> CallOptions:
     """The policy of the trigger."""
     mode = job.payload.get("mode")
-    return CallOptions(mode=None if mode is None else Mode(mode), fence=hold.fence)
+    unattended = Unattended(frozenset(map(str, job.payload.get("preapproved") or ())))
+    return CallOptions(mode=None if mode is None else Mode(mode), unattended=unattended, fence=hold.fence)
 
 
 def turn_outcome(result: TurnResult) -> Outcome:
@@ -102,5 +104,5 @@ def tell_automation(transaction: Transaction, job: Job, outcome: Outcome, status
         if outcome.error_code == UNANSWERED:
             emit_job(transaction, "automation.skipped", job, decision="denied", **said)
         emit_job(transaction, "automation.completed", job, decision="failed", **said, outcome="failed")
-        if outcome.error_code != UNANSWERED:
+        if outcome.error_code not in (UNANSWERED, DENIED):
             emit_job(transaction, "incident.opened", job, decision="failed", **said, attempts=job.attempts)

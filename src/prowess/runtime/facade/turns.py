@@ -11,7 +11,7 @@ from prowess.access.model import Mode
 from prowess.access.surface import CapabilitySurface
 from prowess.runtime.facade.base import Facade
 from prowess.runtime.settings import DEFAULT_TENANT
-from prowess.turns.options import CallOptions
+from prowess.turns.options import CallOptions, Unattended
 from prowess.turns.outcome import ToolOutcome
 from prowess.turns.plan import TurnPlan
 from prowess.turns.request import TurnRequest, TurnResult
@@ -24,6 +24,7 @@ class CallChoices(TypedDict, total=False):
     filter: SkillFilter | None
     mode: Mode | None
     parent: TurnPlan | None
+    unattended: Unattended | None
 
 
 class Turns(Facade):
@@ -46,7 +47,7 @@ class Turns(Facade):
         Raises ``InvalidInput``, ``NotFound``, ``Conflict`` (``message_id_reused``, ``session_changed``),
         ``LimitExceeded``, ``VoiceError``, and ``Denied('surface_unresolved')``; after any of them the same message id
         may be sent again. For this call alone: ``surface`` in place of the resolver, ``filter`` over the agent's own,
-        ``mode``, and ``parent``, the plan of the turn that delegates this one.
+        ``mode``, ``parent``, the plan of the turn that delegates this one, and ``unattended``, where nobody is there.
         """
         request = TurnRequest(tenant, user, agent, text, message_id, conversation, group)
         return self._parts.engine.turn(request, CallOptions(**choices))
