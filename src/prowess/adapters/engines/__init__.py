@@ -1,0 +1,1 @@
+"""What wakes the workers of the job ledger beyond one process."""
