@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from prowess.secrets.model import SecretInfo, SecretOwner, SecretSlot
     from prowess.skills.manifest import SkillManifest
     from prowess.turns.definitions import (
+        BackgroundContext,
+        BackgroundRequest,
+        BackgroundSkill,
         Instruction,
         PromptSkill,
         ToolContext,
@@ -63,7 +66,7 @@ if TYPE_CHECKING:
     from prowess.turns.ports import Line, Prompt, SkillCard, ToolBox, Voice, VoiceLimits
     from prowess.turns.request import PlanTool, Selection, TurnRequest, TurnResult
     from prowess.turns.safety import SafetyPolicy, SafetyRule
-    from prowess.turns.writing import prompt_skill, tool_skill, workflow_skill
+    from prowess.turns.writing import background_skill, prompt_skill, tool_skill, workflow_skill
 
 _HOMES = {
     "prowess.access.actions": ("command_resource",),
@@ -104,6 +107,9 @@ _HOMES = {
     "prowess.secrets.model": ("SecretInfo", "SecretOwner", "SecretSlot"),
     "prowess.skills.manifest": ("SkillManifest",),
     "prowess.turns.definitions": (
+        "BackgroundContext",
+        "BackgroundRequest",
+        "BackgroundSkill",
         "Instruction",
         "PromptSkill",
         "ToolContext",
@@ -120,7 +126,7 @@ _HOMES = {
     "prowess.turns.ports": ("Line", "Prompt", "SkillCard", "ToolBox", "Voice", "VoiceLimits"),
     "prowess.turns.request": ("PlanTool", "Selection", "TurnRequest", "TurnResult"),
     "prowess.turns.safety": ("SafetyPolicy", "SafetyRule"),
-    "prowess.turns.writing": ("prompt_skill", "tool_skill", "workflow_skill"),
+    "prowess.turns.writing": ("background_skill", "prompt_skill", "tool_skill", "workflow_skill"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -129,6 +135,9 @@ __all__ = [
     "Agent",
     "ApprovalMode",
     "Attempt",
+    "BackgroundContext",
+    "BackgroundRequest",
+    "BackgroundSkill",
     "CallContext",
     "CapabilityResolver",
     "CapabilitySurface",
@@ -189,6 +198,7 @@ __all__ = [
     "WorkflowAdvance",
     "WorkflowSkill",
     "WorkflowTurn",
+    "background_skill",
     "command_resource",
     "model_voice",
     "open",

@@ -60,6 +60,12 @@ _ACTIVE_FOR_SKILL = Statement(
         grants.c.status == literal_column("'active'"),
     )
 )
+_ACTIVE_OF_USERS = select(grants).where(
+    grants.c.tenant == bindparam("tenant"),
+    grants.c.user_id.in_(bindparam("users", expanding=True)),
+    grants.c.skill_id == bindparam("skill"),
+    grants.c.status == literal_column("'active'"),
+)
 _SQL = (
     f"SELECT {', '.join(_TOLD)} FROM skill_permission_grants"
     " WHERE tenant = ? AND user_id = ? AND skill_id = ? AND status = 'active'"
@@ -102,6 +108,16 @@ def active_grants(connection: Connection, tenant: str, user: str, skill: str) ->
         )
         for row_id, version, code, scope, agent, resource, by, at, expires in rows
     )
+
+
+def active_grants_of(
+    connection: Connection, tenant: str, users: Iterable[str], skill: str
+) -> dict[str, tuple[Grant, ...]]:
+    """By user, every active grant to the skill: one query for a batch of jobs. Users without any are left out."""
+    found: dict[str, list[Grant]] = {}
+    for row in connection.execute(_ACTIVE_OF_USERS, {"tenant": tenant, "users": sorted(set(users)), "skill": skill}):
+        found.setdefault(row.user_id, []).append(_to_grant(row))
+    return {user: tuple(held) for user, held in found.items()}
 
 
 def list_grants(connection: Connection, tenant: str, user: str, *, with_revoked: bool = False) -> list[Grant]:

@@ -1,4 +1,8 @@
-"""What background work needs from outside."""
+"""The engine that wakes workers (B5, B18). Only ids cross it: the ledger in the database is the truth.
+
+A job id that is delivered twice, late or never does no harm: claims are made by compare-and-set, and what an engine was
+not told, or lost, the sweep finds.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +13,36 @@ from typing import Protocol
 
 
 class Work(Protocol):
-    """What an engine may ask of the ledger; synchronous, from any thread."""
+    """What an engine may ask of the ledger. Synchronous, and safe to call from any thread."""
 
     def run(self, ids: Sequence[str]) -> None:
-        """Claim and run these jobs, all that are due and still to do; returns when they are done."""
+        """Claim and run these jobs, as far as they are due and still to do; returns when they have ended.
+
+        Never raises for what a job did. Raises ``StorageError`` where the ledger cannot be read.
+        """
         ...
 
     def sweep(self) -> datetime | None:
-        """Triggers, expired leases, what the engine was never told; returns when something is next due."""
+        """Look after triggers, followers of the log and silent workers; returns when something is next due."""
         ...
 
     def due(self, limit: int) -> list[tuple[str, datetime]]:
-        """(job id, due) within the next minute and not running, oldest first, fair across tenants."""
+        """(job id, due) of jobs that are due within the next minute: oldest first, a share for every tenant."""
         ...
 
 
 class JobEngine(Protocol):
-    """Wakes workers; the ledger is the truth."""
+    """Wakes workers. ``embedded`` and ``pgqueuer`` are the adapters."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Shown by ``prowess doctor``."""
+        ...
 
     def wake(self, jobs: Sequence[tuple[str, datetime]]) -> None:
-        """These jobs were committed; from any thread; never raises."""
+        """These jobs are committed: (id, due) of each. From any thread; never raises, hardly blocks."""
         ...
 
     async def serve(self, work: Work, stop: asyncio.Event) -> None:
-        """Until ``stop`` is set; what runs is finished first, within a limit."""
+        """Until ``stop`` is set. What runs then is waited for, within a limit."""
         ...

@@ -62,7 +62,7 @@ class Message:
 
     id: str
     chat: ChatRef
-    author_kind: Literal["user", "agent"]
+    author_kind: Literal["user", "agent", "trigger"]
     author: str
     text: str
     reply_to: str | None

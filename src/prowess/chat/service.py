@@ -16,6 +16,7 @@ from prowess.chat.store import (
     insert_conversation,
     insert_member,
     is_member,
+    latest_conversation,
     list_agents,
     list_conversations,
     list_members,
@@ -45,11 +46,10 @@ class ChatService:
         Raises ``NotFound`` (``agent_not_found``, ``chat_not_found``), alike for what is absent and for what belongs to
         somebody else; what is absent is none where it may be made on first use.
         """
-        found = find_agent(connection, tenant, agent)
-        if (found is None and not self._create_missing) or (found is not None and not found.usable_by(user)):
-            raise NotFound("agent_not_found", agent=agent)
+        known = find_agent(connection, tenant, agent) is not None
+        found = self.agent_for(connection, tenant, user, agent)
         seated = self._is_seated(connection, tenant, chat, user, agent)
-        return Seat(found or _new_agent(tenant, agent, self._log.clock.now()), found is not None and seated)
+        return Seat(found, known and seated)
 
     def take_seat(self, transaction: Transaction, tenant: str, chat: ChatRef, user: str, agent: str) -> None:
         """Make what ``find_seat`` found missing.
@@ -80,6 +80,17 @@ class ChatService:
             transaction.emit("conversation.created", tenant=tenant, actor=SYSTEM, user=user, agent=agent, chat=chat)
         if chat.kind == "group":
             self._join(transaction, tenant, chat, user, agent)
+
+    def default_conversation(self, connection: Connection, tenant: str, user: str, agent: str) -> ChatRef | None:
+        """Where an agent speaks to a user of its own accord: the conversation they spoke in last (B3)."""
+        return latest_conversation(connection, tenant, user, agent)
+
+    def agent_for(self, connection: Connection, tenant: str, user: str, agent: str) -> Agent:
+        """The agent that ``user`` may talk to, made on first use. Raises ``NotFound('agent_not_found')``."""
+        found = find_agent(connection, tenant, agent)
+        if (found is None and not self._create_missing) or (found is not None and not found.usable_by(user)):
+            raise NotFound("agent_not_found", agent=agent)
+        return found or _new_agent(tenant, agent, self._log.clock.now())
 
     def create_agent(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -15,6 +16,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     bindparam,
+    func,
     insert,
     select,
     update,
@@ -109,6 +111,33 @@ _CHAT_ROW = update(conversations).where(
 _COUNTED = {"message_count": conversations.c.message_count + 1, "last_message_at": bindparam("at")}
 _COUNT_MESSAGE = Statement(_CHAT_ROW.values(**_COUNTED))
 _COUNT_REPLY = Statement(_CHAT_ROW.values(**_COUNTED, last_reply_id=bindparam("reply")))
+_COUNT_MANY = Statement(
+    _CHAT_ROW.values(
+        message_count=conversations.c.message_count + bindparam("added"),
+        last_message_at=bindparam("at"),
+        last_reply_id=bindparam("reply"),
+    )
+)
+_OF_CHAT = (
+    (messages.c.tenant == conversations.c.tenant)
+    & (messages.c.chat_kind == conversations.c.kind)
+    & (messages.c.chat_id == conversations.c.id)
+)
+_LAST_REPLY = (
+    select(messages.c.id).where(_OF_CHAT, messages.c.author_kind == "agent").order_by(messages.c.seq.desc()).limit(1)
+)
+_RECOUNT = _CHAT_ROW.values(
+    message_count=select(func.count()).select_from(messages).where(_OF_CHAT).scalar_subquery(),
+    last_message_at=select(func.max(messages.c.created_at)).where(_OF_CHAT).scalar_subquery(),
+    last_reply_id=_LAST_REPLY.scalar_subquery(),
+)
+_KNOWN = select(messages.c.id).where(
+    messages.c.tenant == bindparam("tenant"),
+    messages.c.chat_kind == bindparam("kind"),
+    messages.c.chat_id == bindparam("chat"),
+    messages.c.id.in_(bindparam("ids", expanding=True)),
+)
+_INSERT_MANY = insert(messages).inline()
 _INSERT_MESSAGE = Statement(
     insert(messages).inline(), [column.name for column in messages.columns if column.name != "seq"]
 )
@@ -178,6 +207,23 @@ def find_conversation(connection: Connection, tenant: str, ref: ChatRef) -> Conv
     return None if row is None else _to_conversation(row)
 
 
+def latest_conversation(connection: Connection, tenant: str, user: str, agent: str) -> ChatRef | None:
+    """The conversation of the two that was spoken in last; null where they have none."""
+    query = (
+        select(conversations.c.id)
+        .where(
+            conversations.c.tenant == tenant,
+            conversations.c.user_id == user,
+            conversations.c.agent_id == agent,
+            conversations.c.kind == "conversation",
+        )
+        .order_by(func.coalesce(conversations.c.last_message_at, conversations.c.created_at).desc(), conversations.c.id)
+        .limit(1)
+    )
+    found = connection.execute(query).scalar()
+    return None if found is None else ChatRef("conversation", found)
+
+
 def list_conversations(connection: Connection, tenant: str, user: str) -> list[Conversation]:
     """The user's conversations, the latest first."""
     query = (
@@ -226,26 +272,49 @@ def find_message(connection: Connection, tenant: str, ref: ChatRef, message_id: 
 
 def insert_message(connection: Connection, tenant: str, message: Message) -> None:
     """Store a message and count it; raises ``IntegrityError`` where its id is taken in this chat (ruling 12.26)."""
-    at = to_ms(message.created_at)
-    row = {
-        "tenant": tenant,
-        "chat_kind": message.chat.kind,
-        "chat_id": message.chat.id,
-        "id": message.id,
-        "author_kind": message.author_kind,
-        "author": message.author,
-        "text": message.text,
-        "reply_to": message.reply_to,
-        "run_id": message.run_id,
-        "session_id": message.session_id,
-        "created_at": at,
-    }
+    row = _message_row(tenant, message)
     _INSERT_MESSAGE.run(connection, row)
-    where = {"of_tenant": tenant, "of_kind": message.chat.kind, "of_chat": message.chat.id, "at": at}
+    where = {"of_tenant": tenant, "of_kind": message.chat.kind, "of_chat": message.chat.id, "at": row["created_at"]}
     if message.author_kind == "agent":
         _COUNT_REPLY.run(connection, where | {"reply": message.id})
     else:
         _COUNT_MESSAGE.run(connection, where)
+
+
+def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]) -> frozenset[str]:
+    """Store messages of agents that may be there already; returns the ids of those that were not (B8).
+
+    Conversations are counted up by what is new. Where a message was there, its conversation's counters are counted
+    anew, because whoever stored it may have died before counting.
+    """
+    by_chat: dict[ChatRef, list[Message]] = {}
+    for message in said:
+        by_chat.setdefault(message.chat, []).append(message)
+    known: set[str] = set()
+    for chat, group in by_chat.items():
+        found = connection.execute(
+            _KNOWN, {"tenant": tenant, "kind": chat.kind, "chat": chat.id, "ids": [item.id for item in group]}
+        )
+        known.update(row.id for row in found)
+    new = [message for message in said if message.id not in known]
+    if new:
+        connection.execute(_INSERT_MANY, [_message_row(tenant, message) for message in new])
+    for chat, group in by_chat.items():
+        added = [message for message in group if message.id not in known]
+        if len(added) < len(group):
+            recount(connection, tenant, chat)
+        elif added:
+            last = added[-1]
+            where = {"of_tenant": tenant, "of_kind": chat.kind, "of_chat": chat.id}
+            values = {"added": len(added), "at": to_ms(last.created_at), "reply": last.id}
+            _COUNT_MANY.run(connection, where | values)
+    return frozenset(message.id for message in new)
+
+
+def recount(connection: Connection, tenant: str, chat: ChatRef) -> None:
+    """Set a conversation's counters to what is stored: number of messages, time of the last, last reply (B8)."""
+    where = {"of_tenant": tenant, "of_kind": chat.kind, "of_chat": chat.id}
+    connection.execute(_RECOUNT, where)
 
 
 def list_messages(
@@ -259,6 +328,22 @@ def list_messages(
         query = query.where(messages.c.seq < before_seq)
     rows = connection.execute(query.order_by(messages.c.seq.desc()).limit(limit)).all()
     return [_to_message(row) for row in reversed(rows)]
+
+
+def _message_row(tenant: str, message: Message) -> dict[str, Any]:
+    return {
+        "tenant": tenant,
+        "chat_kind": message.chat.kind,
+        "chat_id": message.chat.id,
+        "id": message.id,
+        "author_kind": message.author_kind,
+        "author": message.author,
+        "text": message.text,
+        "reply_to": message.reply_to,
+        "run_id": message.run_id,
+        "session_id": message.session_id,
+        "created_at": to_ms(message.created_at),
+    }
 
 
 def _to_agent(row: Row[Any]) -> Agent:

@@ -65,6 +65,15 @@ EVENT_TYPES: Mapping[str, EventType] = {
     "secret.deleted": EventType("a secret was deleted", audit=True),
     "secret.rotated": EventType("a secret was encrypted anew", audit=True),
     "memory.exported": EventType("memories were exported", audit=True),
+    "job.created": EventType("a background job was scheduled", audit=True),
+    "job.decided": EventType("the gate decided on a job at the moment of execution", audit=True),
+    "job.started": EventType("a worker has claimed a job"),
+    "job.retried": EventType("a job failed and will be tried again", audit=True),
+    "job.taken_over": EventType("a worker fell silent; its job is free again", audit=True),
+    "job.fenced": EventType("a worker that had lost a job was kept from any effect of it", audit=True),
+    "job.waiting": EventType("a job is parked until a person has answered", audit=True),
+    "job.finished": EventType("a job ended", audit=True),
+    "job.cancelled": EventType("a job was cancelled before it started", audit=True),
 }
 
 

@@ -14,6 +14,7 @@ from prowess.access.roles.service import RoleResolver, RoleService
 from prowess.access.service import GrantService
 from prowess.access.standing.service import StandingService
 from prowess.adapters.voices.offline import OfflineVoice
+from prowess.automation.jobs.ledger import JobLedger
 from prowess.builtin import builtin_skills
 from prowess.chat.service import ChatService
 from prowess.db.clock import postgres_clock
@@ -72,6 +73,7 @@ class Parts:
     secrets: SecretService
     staging: StagingService
     seals: SealService
+    ledger: JobLedger
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -148,6 +150,7 @@ def _join(
         secrets=secrets,
         staging=StagingService(log, ids),
         seals=SealService(log, _anchor(database, options)),
+        ledger=JobLedger(log, ids),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -95,6 +95,15 @@ _BINDINGS = Statement(
             | (skill_bindings.c.target_kind == "agent") & (skill_bindings.c.target_id == bindparam("agent"))
         ),
     )
+)
+
+_BINDINGS_OF = select(skill_bindings).where(
+    skill_bindings.c.tenant == bindparam("tenant"),
+    (
+        (skill_bindings.c.target_kind == "user") & skill_bindings.c.target_id.in_(bindparam("users", expanding=True))
+        | (skill_bindings.c.target_kind == "agent")
+        & skill_bindings.c.target_id.in_(bindparam("agents", expanding=True))
+    ),
 )
 
 TargetKind = Literal["user", "agent"]
@@ -238,6 +247,18 @@ def bindings_for(connection: Connection, tenant: str, user: str, agent: str) -> 
     """The choices of this user and this agent."""
     rows = _BINDINGS.all(connection, {"tenant": tenant, "user": user, "agent": agent})
     return [Binding(row.target_kind, row.target_id, row.skill_id, row.enabled, row.pinned_version) for row in rows]
+
+
+def bindings_of(
+    connection: Connection, tenant: str, users: Iterable[str], agents: Iterable[str]
+) -> dict[tuple[TargetKind, str], list[Binding]]:
+    """The choices of many users and agents in one query, by whose they are."""
+    found: dict[tuple[TargetKind, str], list[Binding]] = {}
+    values = {"tenant": tenant, "users": sorted(set(users)), "agents": sorted(set(agents))}
+    for row in connection.execute(_BINDINGS_OF, values):
+        binding = Binding(row.target_kind, row.target_id, row.skill_id, row.enabled, row.pinned_version)
+        found.setdefault((binding.target_kind, binding.target_id), []).append(binding)
+    return found
 
 
 def upsert_binding(

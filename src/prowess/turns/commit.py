@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from prowess.chat.model import Message
 from prowess.chat.service import ChatService
@@ -22,6 +22,7 @@ from prowess.kernel.ids import IdSource
 from prowess.turns.emitting import emit
 from prowess.turns.executor import Outcome, SessionChange
 from prowess.turns.facts import TurnReading
+from prowess.turns.fencing import Fence, hold
 from prowess.turns.plan import TurnPlan
 from prowess.turns.request import RunView, Selection, SessionView, TurnRequest
 from prowess.turns.runs import Run, RunStatus, finish_run, record_run
@@ -51,14 +52,20 @@ class TurnWriter:
         self._chat = chat
 
     def begin(
-        self, request: TurnRequest, reading: TurnReading, outcome: Outcome, said: Said | None = None
+        self,
+        request: TurnRequest,
+        reading: TurnReading,
+        outcome: Outcome,
+        said: Said | None = None,
+        fence: Fence | None = None,
     ) -> TurnRecord:
         """Commit what the executor decided, and with it the reply where that is known already.
 
-        Raises ``LostRace``, ``IntegrityError``, ``Conflict('message_id_reused')``.
+        Raises ``LostRace``, ``IntegrityError``, ``Conflict('message_id_reused')``, and what ``fence`` raises.
         """
         record = new_record(request, outcome)
         with self._log.transaction(request.tenant) as transaction:
+            hold(fence, transaction.connection)
             self._open(transaction, request, reading)
             for change in outcome.changes:
                 _write_session(transaction, request, change)
@@ -77,6 +84,7 @@ class TurnWriter:
         """Store the reply. Raises ``LostRace`` where the turn is finished already."""
         request, record = plan.request, plan.record
         with self._log.transaction(request.tenant) as transaction:
+            hold(plan.fence, transaction.connection)
             if record.run is not None:
                 duration = milliseconds(transaction.now - plan.started_at)
                 status = RunStatus(record.run.status)
@@ -124,16 +132,17 @@ class TurnWriter:
             # Several agents of a group answer one message: it is stored once.
             said = find_message(connection, request.tenant, request.chat, request.message_id)
             if said is not None:
-                same_text = transaction.redact(said.text) == transaction.redact(request.text)
-                if (said.author_kind, said.author, same_text) != ("user", request.user, True):
+                same_text = transaction.redact(said.text) == transaction.redact(request.said)
+                if (said.author_kind, said.author, same_text) != (*_author(request), True):
                     raise Conflict("message_id_reused", field="message_id")
                 return
+        author_kind, author = _author(request)
         message = Message(
             id=request.message_id,
             chat=request.chat,
-            author_kind="user",
-            author=request.user,
-            text=request.text,
+            author_kind=author_kind,
+            author=author,
+            text=request.said,
             reply_to=None,
             run_id=None,
             session_id=None,
@@ -217,7 +226,7 @@ def new_record(request: TurnRequest, outcome: Outcome) -> TurnRecord:
     """The turn as it begins, without run and events."""
     return TurnRecord(
         user=request.user,
-        text_digest=text_digest(request.text),
+        text_digest=text_digest(request.said),
         kind=outcome.kind,
         selection=outcome.selection,
         session=None if outcome.session is None else session_view(outcome.session),
@@ -229,6 +238,11 @@ def new_record(request: TurnRequest, outcome: Outcome) -> TurnRecord:
         instruction=outcome.instruction,
         reply_id=None,
     )
+
+
+def _author(request: TurnRequest) -> tuple[Literal["user", "trigger"], str]:
+    """Who said it: a message that a trigger sent is never taken for the person's own words."""
+    return ("user", request.user) if request.trigger is None else ("trigger", request.trigger)
 
 
 def session_view(session: Session) -> SessionView:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, SecretStr
 
 from prowess.access.capabilities import META_TOOLS
+from prowess.access.model import ApprovalMode
 from prowess.access.surface import SKILL_GROUP_SUFFIX
 from prowess.errors import InvalidInput
 from prowess.memory.model import MemoryHit
@@ -27,6 +28,7 @@ from prowess.skills.matchers import Matchers
 MIN_TOOL_TIMEOUT = timedelta(milliseconds=100)
 MAX_TOOL_TIMEOUT = timedelta(seconds=30)
 MAX_TOOL_CALLS_PER_TURN = 4
+MAX_JOB_ATTEMPTS = 10
 
 _TOOL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
@@ -192,7 +194,76 @@ class ToolSkill:
         return self.input_schema.model_json_schema()
 
 
-SkillDefinition = PromptSkill | WorkflowSkill | ToolSkill
+@dataclass(frozen=True, slots=True)
+class BackgroundContext:
+    """What the handler of a background job may use. Made by the server for one attempt, immutable (B3, U2)."""
+
+    tenant: str
+    user: str
+    agent: str
+    language: str
+    """the agent's"""
+    now: datetime
+    job_id: str
+    """the same in every attempt: the key for effects of the handler's own that must happen once (B8)"""
+    attempt: int
+    """1 for the first"""
+    cancel: CancelToken
+    """set when the job was taken over or its worker stops"""
+    send: Callable[[str], str]
+    """(text) → id of the agent's message that is now in the conversation. Asks the gate again, against the grants of
+    that moment; the n-th message of a job is stored once, in whatever attempt. Raises ``Denied``, ``Conflict`` where
+    another worker has the job (G4, B5)"""
+    memories: MemoryReader | None = None
+    """set where the skill declared and was granted ``memory:read``"""
+    secrets: Mapping[str, SecretStr] = field(default_factory=dict, repr=False)
+    """what the declared slots hold, by name"""
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundRequest:
+    """What the server has verified when a job is scheduled, and the person's own words (B3)."""
+
+    agent_id: str
+    agent_name: str
+    conversation_id: str
+    note: str
+    """may be empty; untrusted"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackgroundSkill:
+    """Work that outlives the request (B3). It has ``compose`` or ``execute``, never both."""
+
+    manifest: SkillManifest
+    payload_schema: type[BaseModel]
+    build_payload: Callable[[BackgroundRequest], Mapping[str, Any]] = asdict
+    """(verified request) → payload, checked against the schema when the job is scheduled and when it runs"""
+    compose: Callable[[Any, str], str] | None = None
+    """(validated payload, the agent's language) → the message. Pure and quick: it runs inside the transaction that
+    claims, stores and finishes a whole batch of jobs"""
+    execute: Callable[[BackgroundContext, Any], None] | None = None
+    """(context, validated payload): anything else; runs outside any transaction, under a lease that is renewed"""
+    max_attempts: int = 3
+    earliest: timedelta = timedelta(minutes=1)
+    """how far ahead a job must be planned at least"""
+    latest: timedelta = timedelta(days=365)
+    """and at most"""
+    secrets: tuple[SecretSlot, ...] = ()
+    """slots that must be filled, for ``execute``"""
+
+    @cached_property
+    def matchers(self) -> Matchers:
+        """The compiled selection rules of the manifest."""
+        return Matchers(self.manifest.triggers)
+
+
+SkillDefinition = PromptSkill | WorkflowSkill | ToolSkill | BackgroundSkill
+
+
+def serves_turns(definition: SkillDefinition) -> bool:
+    """Whether a message can select it; background work is scheduled, by a person or a trigger."""
+    return not isinstance(definition, BackgroundSkill)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,13 +299,14 @@ _KINDS: dict[type, SkillKind] = {
     PromptSkill: SkillKind.PROMPT,
     WorkflowSkill: SkillKind.WORKFLOW,
     ToolSkill: SkillKind.TOOL,
+    BackgroundSkill: SkillKind.BACKGROUND,
 }
 
 
 def check_definition(definition: SkillDefinition) -> None:
     """What registration refuses (X1), duplicates apart: those the catalog knows.
 
-    Raises ``InvalidInput`` (``wrong_skill_kind``, ``tool_bounds``, ``workflow_bounds``).
+    Raises ``InvalidInput`` (``wrong_skill_kind``, ``tool_bounds``, ``workflow_bounds``, ``background_bounds``).
     """
     manifest = definition.manifest
     expected = _KINDS[type(definition)]
@@ -244,6 +316,8 @@ def check_definition(definition: SkillDefinition) -> None:
         _check_tool(definition)
     if isinstance(definition, WorkflowSkill) and definition.session_ttl <= timedelta(0):
         raise InvalidInput("workflow_bounds", skill=manifest.id, field="session_ttl")
+    if isinstance(definition, BackgroundSkill):
+        _check_background(definition)
 
 
 def _check_tool(tool: ToolSkill) -> None:
@@ -255,3 +329,16 @@ def _check_tool(tool: ToolSkill) -> None:
     for name, holds in bounds.items():
         if not holds:
             raise InvalidInput("tool_bounds", skill=tool.manifest.id, field=name)
+
+
+def _check_background(skill: BackgroundSkill) -> None:
+    """Nobody is there to approve an operation of a job: what needs that is a tool, called in a turn."""
+    approvals = (requirement.approval for requirement in skill.manifest.permission_requirements)
+    bounds = {
+        "compose": (skill.compose is None) != (skill.execute is None),
+        "max_attempts": 1 <= skill.max_attempts <= MAX_JOB_ATTEMPTS,
+        "permissions": ApprovalMode.PER_OPERATION not in approvals,
+    }
+    for name, holds in bounds.items():
+        if not holds:
+            raise InvalidInput("background_bounds", skill=skill.manifest.id, field=name)

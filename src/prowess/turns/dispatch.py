@@ -37,6 +37,7 @@ from prowess.turns.executions import (
     idempotency_key,
     insert_execution,
 )
+from prowess.turns.fencing import hold
 from prowess.turns.outcome import ToolOutcome
 from prowess.turns.questions import Asked, Call, asked_of, gate_facts, gate_request, meta_question
 from prowess.turns.request import TurnRequest
@@ -152,6 +153,7 @@ class Dispatcher:
     ) -> tuple[Decision, Execution | None, tuple[str, ...]]:
         """The gate once more, its audit and the record of the call, in one transaction; and an earlier record of it."""
         with self._log.transaction(call.request.tenant) as transaction:
+            hold(call.fence, transaction.connection)
             decision = self._decide(transaction.connection, call, asked)
             self._audit_decision(transaction, call, call_id, decision)
             known = self._record(transaction, call, call_id, input_digest) if decision.allowed else None

@@ -30,6 +30,7 @@ from prowess.turns.dispatch import Dispatcher
 from prowess.turns.equipment import find_equipped
 from prowess.turns.executor import Executor, Outcome
 from prowess.turns.facts import FactReader, TurnReading
+from prowess.turns.fencing import Fence
 from prowess.turns.limits import TurnLimits
 from prowess.turns.meta import MetaTools
 from prowess.turns.options import NO_OPTIONS, CallOptions
@@ -154,6 +155,8 @@ class TurnEngine:
 
     def fail(self, plan: TurnPlan, error: Exception) -> None:
         """Record that no reply came. The message can be sent again: its instruction is kept, nothing advances twice."""
+        if isinstance(error, Conflict) and error.code == "lease_lost":
+            return  # another worker has the turn now: nothing of it is this one's to record
         if isinstance(error, VoiceError) and error.code == "voice_limit":
             self._writer.limited(plan, str(error.detail.get("limit")))
         self._writer.fail(plan, error.code if isinstance(error, ProwessError) else "voice_failed")
@@ -233,9 +236,9 @@ class TurnEngine:
         reading = self._reader.read(request, rights)
         for _ in range(MAX_ATTEMPTS):
             if reading.earlier is not None:
-                return self._repeat(request, reading, reading.earlier, response)
+                return self._repeat(request, reading, reading.earlier, response, options.fence)
             try:
-                return self._begin(request, reading, response, speak=speak)
+                return self._begin(request, reading, response, speak=speak, fence=options.fence)
             except (LostRace, IntegrityError) as error:
                 reading = self._read_again(request, reading, error)
         raise Conflict("session_changed")
@@ -256,18 +259,24 @@ class TurnEngine:
         return reading
 
     def _begin(
-        self, request: TurnRequest, reading: TurnReading, response: SafetyResponse | None, *, speak: bool
+        self,
+        request: TurnRequest,
+        reading: TurnReading,
+        response: SafetyResponse | None,
+        *,
+        speak: bool,
+        fence: Fence | None,
     ) -> TurnPlan:
         if response is not None:
             outcome = Outcome("safety", safety=response)
         else:
             outcome = self._executor.execute(request, reading.facts)
-        plan = self._plan(request, reading, new_record(request, outcome))
+        plan = self._plan(request, reading, new_record(request, outcome), fence=fence)
         plan.reply = None if response is None else response.reply
         if speak and plan.reply is None and outcome.tool is None and self.voice.instant:
             plan.reply = self._speak_at_once(plan)
         said = Said(plan.reply, self.voice.name) if speak and plan.reply is not None else None
-        plan.record = self._writer.begin(request, reading, outcome, said)
+        plan.record = self._writer.begin(request, reading, outcome, said, fence)
         if outcome.tool is not None:
             self._use_tool(plan, outcome.tool, outcome.tool_text)
         return plan
@@ -279,15 +288,20 @@ class TurnEngine:
             return None  # the turn is committed first then, and the voice asked again where its failure is recorded
 
     def _repeat(
-        self, request: TurnRequest, reading: TurnReading, earlier: TurnRecord, response: SafetyResponse | None
+        self,
+        request: TurnRequest,
+        reading: TurnReading,
+        earlier: TurnRecord,
+        response: SafetyResponse | None,
+        fence: Fence | None,
     ) -> TurnPlan:
         """The same message again: the stored reply, or the stored instruction where no reply was stored (W5)."""
-        if earlier.user != request.user or earlier.text_digest != text_digest(request.text):
+        if earlier.user != request.user or earlier.text_digest != text_digest(request.said):
             raise Conflict("message_id_reused", field="message_id")
         reply = reading.earlier_reply
         if reply is None and response is not None:
             reply = response.reply
-        plan = self._plan(request, reading, earlier, reply=reply, replayed=True)
+        plan = self._plan(request, reading, earlier, reply=reply, replayed=True, fence=fence)
         if earlier.kind == "tool" and reply is None and earlier.selection is not None:
             entry = reading.facts.catalog.get(earlier.selection.skill_id, earlier.selection.version)
             if entry is not None and isinstance(entry.definition, ToolSkill):
@@ -306,6 +320,7 @@ class TurnEngine:
         *,
         reply: str | None = None,
         replayed: bool = False,
+        fence: Fence | None = None,
     ) -> TurnPlan:
         return TurnPlan(
             request=request,
@@ -318,6 +333,7 @@ class TurnEngine:
             started_at=reading.facts.now,
             view=reading.view,
             equipped=lambda: self._equipped(request),
+            fence=fence,
         )
 
     def _use_tool(self, plan: TurnPlan, tool: ToolSkill, text: str) -> None:
@@ -345,6 +361,7 @@ class TurnEngine:
             view=plan.view,
             serving=plan.serving,
             allowed=plan.allowed_tools,
+            fence=plan.fence,
         )
         outcome = self._dispatcher.call(call, arguments)
         if outcome.status in ("denied", "invalid_input"):

@@ -15,7 +15,7 @@ from prowess.kernel.ids import IdSource
 from prowess.kernel.text import language_of
 from prowess.skills.catalog import Catalog, CatalogEntry
 from prowess.turns import commands
-from prowess.turns.definitions import Instruction, PromptSkill, SkillDefinition, ToolSkill, WorkflowSkill
+from prowess.turns.definitions import Instruction, PromptSkill, SkillDefinition, ToolSkill, WorkflowSkill, serves_turns
 from prowess.turns.request import Selection, TurnRequest
 from prowess.turns.runners import workflow
 from prowess.turns.runners.prompt import build_prompt_instruction
@@ -117,6 +117,7 @@ class Executor:
             return Outcome("prompt", build_prompt_instruction(definition, language), selection)
         if isinstance(definition, ToolSkill):
             return Outcome("tool", None, selection, tool=definition, tool_text=text)
+        assert isinstance(definition, WorkflowSkill)  # nothing else is selected
         return self._start(definition, selection, text, request, facts, language)
 
     def _start(
@@ -233,7 +234,7 @@ def _help(facts: TurnFacts, request: TurnRequest, language: str) -> Outcome:
     skills = [
         f"/{entry.manifest.id} – {entry.manifest.display_name or entry.manifest.description}"
         for entry in facts.candidates
-        if request.scope in entry.manifest.scopes
+        if serves_turns(entry.definition) and request.scope in entry.manifest.scopes
     ]
     listing = "\n".join([*skills, *(f"/{name}" for name in commands.command_names())])
     return Outcome("control", instruct("help", language, listing=listing))

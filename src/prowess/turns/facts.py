@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -15,7 +16,7 @@ from prowess.chat.store import find_message
 from prowess.events.log import EventLog
 from prowess.skills.bindings import Sample, bound_entries
 from prowess.skills.catalog import Catalog, CatalogService
-from prowess.skills.store import bindings_for
+from prowess.skills.store import Binding, bindings_for
 from prowess.turns.definitions import SkillDefinition
 from prowess.turns.executor import TurnFacts
 from prowess.turns.request import TurnRequest
@@ -67,10 +68,22 @@ class FactReader:
             seat = self._chat.find_seat(connection, request.tenant, request.chat, request.user, request.agent)
             return self._reading(connection, request, seat, rights)
 
-    def view(self, connection: Connection, tenant: str, user: str, agent: Agent, rights: Rights) -> TurnView:
-        """What a call with these rights sees of the tenant's catalog."""
+    def view(
+        self,
+        connection: Connection,
+        tenant: str,
+        user: str,
+        agent: Agent,
+        rights: Rights,
+        bindings: Iterable[Binding] | None = None,
+    ) -> TurnView:
+        """What a call with these rights sees of the tenant's catalog; ``bindings`` where they were read before."""
         catalog = self._catalog.snapshot(connection, tenant)
-        return self._view(connection, catalog, tenant, user, agent, rights)
+        return self._view(connection, catalog, tenant, user, agent, rights, bindings)
+
+    def catalog(self, connection: Connection, tenant: str) -> Catalog[SkillDefinition]:
+        """The tenant's catalog as of this transaction."""
+        return self._catalog.snapshot(connection, tenant)
 
     def _view(
         self,
@@ -80,16 +93,17 @@ class FactReader:
         user: str,
         agent: Agent,
         rights: Rights,
+        bindings: Iterable[Binding] | None = None,
     ) -> TurnView:
+        if bindings is None:
+            bindings = bindings_for(connection, tenant, user, agent.id)
         roles = roles_of(connection, tenant, user) if self._policies.names_roles else ()
         return TurnView(
             user=user,
             agent=agent.id,
             rights=rights,
             agent_filter=agent.skill_filter,
-            bound=bound_entries(
-                catalog, bindings_for(connection, tenant, user, agent.id), Sample(tenant, user, self.drafts)
-            ),
+            bound=bound_entries(catalog, bindings, Sample(tenant, user, self.drafts)),
             policies=self._policies,
             roles=frozenset(role.name for role in roles),
             marks=self._marks,

@@ -8,6 +8,7 @@ from prowess.access.filters import SkillFilter
 from prowess.access.model import Mode
 from prowess.access.surface import CapabilitySurface
 from prowess.errors import InvalidInput
+from prowess.turns.fencing import Fence
 from prowess.turns.plan import TurnPlan
 from prowess.turns.request import TurnRequest
 
@@ -20,6 +21,8 @@ class CallOptions:
     filter: SkillFilter | None = None
     mode: Mode | None = None
     parent: TurnPlan | None = None
+    fence: Fence | None = None
+    """where a job runs the turn: raises once another worker has taken over"""
 
     def check(self, request: TurnRequest) -> None:
         """Raises ``InvalidInput``: ``wrong_type``; ``parent_mismatch`` for another user's or tenant's parent."""

@@ -11,6 +11,7 @@ from functools import cached_property
 from prowess.access.surface import GroupId
 from prowess.chat.model import Agent
 from prowess.turns.definitions import Instruction, PromptSkill, ToolSkill
+from prowess.turns.fencing import Fence
 from prowess.turns.meta import meta_tools
 from prowess.turns.request import PlanTool, RunView, Selection, SessionView, TurnRequest
 from prowess.turns.store import TurnRecord
@@ -35,6 +36,8 @@ class TurnPlan:
     view: TurnView = field(repr=False)
     equipped: Callable[[], frozenset[GroupId] | None] = field(repr=False)
     """what is stored as equipped at this moment"""
+    fence: Fence | None = field(default=None, repr=False)
+    """asked before every effect of the turn, where a job runs it"""
     ordinals: dict[str, set[int]] = field(default_factory=dict, repr=False)
     """by tool: which of its calls in this turn ran or are running (X1, X4)"""
     calls_made: int = 0

@@ -23,7 +23,7 @@ def build_prompt(log: EventLog, plan: TurnPlan, voice: Voice, toolbox: ToolBox |
         agent_name=plan.agent.name,
         persona=plan.agent.persona,
         language=plan.language,
-        text=log.redactor(plan.request.tenant).redact(plan.request.text),
+        text=log.redactor(plan.request.tenant).redact(plan.request.said),
         instruction=plan.instruction,
         history=_history(log, plan, voice.history_length),
         skills=() if voice.instant else _cards(plan),

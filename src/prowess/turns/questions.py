@@ -29,6 +29,7 @@ from prowess.skills.bindings import is_enabled
 from prowess.skills.store import bindings_for
 from prowess.turns.definitions import ToolSkill
 from prowess.turns.equipment import find_equipped
+from prowess.turns.fencing import Fence
 from prowess.turns.request import TurnRequest
 from prowess.turns.view import TurnView
 
@@ -47,6 +48,8 @@ class Call:
     """the skill that serves the turn: its manual is loaded for as long as the turn lasts (G7)"""
     allowed: frozenset[str] | None = None
     """the only tools that the serving skill may use, where it says so (C41)"""
+    fence: Fence | None = None
+    """asked in the transaction that admits the call, where a job runs the turn"""
 
     @property
     def skill(self) -> tuple[str, str]:

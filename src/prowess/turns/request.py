@@ -9,10 +9,16 @@ from typing import Any, Literal
 from prowess.chat.model import ChatRef
 from prowess.errors import InvalidInput
 from prowess.kernel.ids import check_id
-from prowess.kernel.text import check_text
+from prowess.kernel.text import check_text, language_of
+from prowess.kernel.untrusted import Untrusted, quote
 from prowess.skills.manifest import ChatScope
 
 Trigger = Literal["explicit", "rule", "semantic", "session"]
+
+BY_USER = "user"
+TRIGGER_PREFIX = "trigger:"
+MAX_DATA_TEXT = 100_000
+"""characters of untrusted data beside a message"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +32,11 @@ class TurnRequest:
     message_id: str
     conversation: str | None = None
     group: str | None = None
-    origin: str = "user"
-    """who started the turn: ``user``, later ``trigger:<id>``"""
+    origin: str = BY_USER
+    """who started the turn: ``user``, ``trigger:<id>``, ``agent:<id>``"""
+    data: Untrusted | None = None
+    """what came with the message and nobody has vouched for, such as a webhook's body: it selects no skill, is no
+    command, and reaches the voice fenced (B15)"""
 
     def check(self) -> None:
         """Refuse what cannot be a turn.
@@ -41,6 +50,20 @@ class TurnRequest:
             raise InvalidInput("scope_missing", field="conversation")
         check_id(self.chat.id, self.chat.kind)
         check_text(self.text, "text")
+        if self.data is not None:
+            check_text(self.data.text, "data", limit=MAX_DATA_TEXT)
+
+    @property
+    def said(self) -> str:
+        """The message as it is stored and shown to the voice: the text, and below it the data, fenced."""
+        if self.data is None:
+            return self.text
+        return f"{self.text}\n\n{quote(self.data, language=language_of(self.text))}"
+
+    @property
+    def trigger(self) -> str | None:
+        """The trigger that started the turn; null where a person or an agent did."""
+        return self.origin.removeprefix(TRIGGER_PREFIX) if self.origin.startswith(TRIGGER_PREFIX) else None
 
     @property
     def chat(self) -> ChatRef:

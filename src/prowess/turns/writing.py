@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -12,6 +13,9 @@ from prowess.access.model import ApprovalMode, PermissionRequirement, Risk
 from prowess.secrets.model import OwnerKind, SecretSlot
 from prowess.skills.manifest import ChatScope, RequirementSpec, SkillKind, SkillManifest, TriggerRules
 from prowess.turns.definitions import (
+    BackgroundContext,
+    BackgroundRequest,
+    BackgroundSkill,
     Instruction,
     PromptSkill,
     ToolContext,
@@ -121,6 +125,44 @@ def tool_skill(
         build_system_instruction=build_system_instruction,
         effect=effect,
         resource=resource,
+        secrets=tuple(slot if isinstance(slot, SecretSlot) else SecretSlot(*slot) for slot in secrets),
+    )
+    check_definition(skill)
+    return skill
+
+
+def background_skill(
+    id: str,
+    *,
+    description: str,
+    payload_schema: type[BaseModel],
+    build_payload: Callable[[BackgroundRequest], Mapping[str, Any]] = asdict,
+    compose: Callable[[Any, str], str] | None = None,
+    execute: Callable[[BackgroundContext, Any], None] | None = None,
+    permissions: Iterable[PermissionRequirement | tuple[str, Risk | str]] = (),
+    max_attempts: int = 3,
+    earliest: timedelta = timedelta(minutes=1),
+    latest: timedelta = timedelta(days=365),
+    secrets: Iterable[SecretSlot | tuple[str, OwnerKind]] = (),
+    version: str = "1.0.0",
+    **manifest: Any,
+) -> BackgroundSkill:
+    """A background skill (B3): ``compose`` makes the one message that a job leaves, ``execute`` does anything else.
+
+    Raises ``pydantic.ValidationError``, ``InvalidInput('background_bounds')``.
+    """
+    declared = _manifest(
+        id, version, SkillKind.BACKGROUND, description, (), (), (ChatScope.SINGLE,), permissions, manifest
+    )
+    skill = BackgroundSkill(
+        manifest=declared,
+        payload_schema=payload_schema,
+        build_payload=build_payload,
+        compose=compose,
+        execute=execute,
+        max_attempts=max_attempts,
+        earliest=earliest,
+        latest=latest,
         secrets=tuple(slot if isinstance(slot, SecretSlot) else SecretSlot(*slot) for slot in secrets),
     )
     check_definition(skill)

@@ -30,7 +30,7 @@ GOOD = request("m1", "hello")
 
 def test_t1_a_request_has_the_fields_of_the_specification() -> None:
     names = {field.name for field in fields(TurnRequest)}
-    assert names == {"tenant", "user", "agent", "conversation", "group", "text", "message_id", "origin"}
+    assert names == {"tenant", "user", "agent", "conversation", "group", "text", "message_id", "origin", "data"}
     GOOD.check()
     with pytest.raises(FrozenInstanceError):
         GOOD.text = "else"  # type: ignore[misc]

@@ -1,1 +1,1 @@
-"""What wakes the workers of the job ledger beyond one process."""
+"""Engines: what wakes a worker when jobs are due."""

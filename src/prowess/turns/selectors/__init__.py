@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from prowess.kernel.text import fold
 from prowess.skills.manifest import ChatScope
-from prowess.turns.definitions import SkillDefinition
+from prowess.turns.definitions import SkillDefinition, serves_turns
 from prowess.turns.request import Selection
 from prowess.turns.selectors.explicit import Command, parse_command, select_explicit
 from prowess.turns.selectors.rule import select_by_rule
@@ -23,7 +23,7 @@ def select(text: str, candidates: Sequence[SkillDefinition], scope: ChatScope) -
 
     Raises ``NotFound('unknown_command')`` where an explicit command names no candidate that serves ``scope``.
     """
-    served = [candidate for candidate in candidates if scope in candidate.manifest.scopes]
+    served = [candidate for candidate in candidates if serves_turns(candidate) and scope in candidate.manifest.scopes]
     command = parse_command(text)
     if command is not None:
         return select_explicit(command, served)

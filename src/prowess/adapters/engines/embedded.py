@@ -1,0 +1,131 @@
+"""The embedded engine: one asyncio dispatcher in this process over the ledger itself (B18).
+
+It sleeps until the next job is due. Jobs that this process commits wake it; those of other processes on the same
+database it finds within a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from prowess.automation.ports import Work
+from prowess.errors import StorageError
+from prowess.kernel.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+POLL = timedelta(seconds=1)
+"""how long what another process has committed may stay unnoticed"""
+BATCH = 100
+BATCHES_AT_ONCE = 4
+GRACE = timedelta(seconds=10)
+"""how long what runs is waited for when the engine stops"""
+
+T = TypeVar("T")
+
+
+class EmbeddedEngine:
+    """One instance serves one process."""
+
+    name = "embedded"
+
+    def __init__(self, clock: Clock, *, poll: timedelta = POLL) -> None:
+        self._clock = clock
+        self._poll = poll
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken: asyncio.Event | None = None
+
+    def wake(self, jobs: Sequence[tuple[str, datetime]]) -> None:
+        """Look at the ledger now. Nothing where no dispatcher runs in this process."""
+        loop, woken = self._loop, self._woken
+        if loop is None or woken is None:
+            return
+        try:
+            loop.call_soon_threadsafe(woken.set)
+        except RuntimeError:  # the loop was closed a moment ago
+            return
+
+    async def serve(self, work: Work, stop: asyncio.Event) -> None:
+        """Sweep, run what is due, sleep until the next is; until ``stop`` is set."""
+        self._loop, self._woken = asyncio.get_running_loop(), asyncio.Event()
+        dispatcher = _Dispatcher(work, self._clock, self._poll)
+        try:
+            await dispatcher.serve(self._woken, stop)
+        finally:
+            self._loop = self._woken = None
+
+
+class _Dispatcher:
+    def __init__(self, work: Work, clock: Clock, poll: timedelta) -> None:
+        self._work = work
+        self._clock = clock
+        self._poll = poll
+        self._pool = ThreadPoolExecutor(BATCHES_AT_ONCE + 2, thread_name_prefix="prowess engine")
+        self._running: set[asyncio.Task[None]] = set()
+        self._taken: set[str] = set()
+        """ids that are being run here"""
+
+    async def serve(self, woken: asyncio.Event, stop: asyncio.Event) -> None:
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            while not stop.is_set():
+                woken.clear()
+                next_due = await self._turn(woken)
+                await self._sleep(next_due, woken, stopping)
+            if self._running:
+                await asyncio.wait(self._running, timeout=GRACE.total_seconds())
+        finally:
+            stopping.cancel()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _turn(self, woken: asyncio.Event) -> datetime | None:
+        """Everything that can be begun now; returns when something is next due."""
+        try:
+            next_due = await self._hop(self._work.sweep)
+            free = BATCH * BATCHES_AT_ONCE - len(self._taken)
+            due = await self._hop(lambda: self._work.due(BATCH * BATCHES_AT_ONCE * 2)) if free > 0 else []
+        except StorageError as error:
+            logger.warning("the ledger cannot be read: %s", error.code)
+            return None
+        now = self._clock.now()
+        ready = [job_id for job_id, at in due if at <= now and job_id not in self._taken][: max(free, 0)]
+        for start in range(0, len(ready), BATCH):
+            self._begin(ready[start : start + BATCH], woken)
+        later = [at for job_id, at in due if at > now and job_id not in self._taken]
+        return min([*later, *([next_due] if next_due is not None and next_due > now else [])], default=None)
+
+    def _begin(self, ids: list[str], woken: asyncio.Event) -> None:
+        self._taken.update(ids)
+        task = asyncio.create_task(self._run(ids))
+        self._running.add(task)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            self._running.discard(done)
+            self._taken.difference_update(ids)
+            woken.set()  # there may be more
+
+        task.add_done_callback(ended)
+
+    async def _run(self, ids: list[str]) -> None:
+        try:
+            await self._hop(lambda: self._work.run(ids))
+        except StorageError as error:
+            logger.warning("%d jobs could not be run now: %s", len(ids), error.code)
+
+    async def _hop(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    async def _sleep(self, next_due: datetime | None, woken: asyncio.Event, stopping: asyncio.Task[bool]) -> None:
+        seconds = self._poll.total_seconds()
+        if next_due is not None:
+            seconds = min(max((next_due - self._clock.now()).total_seconds(), 0.0), seconds)
+        waking = asyncio.create_task(woken.wait())
+        try:
+            await asyncio.wait({waking, stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waking.cancel()

@@ -1,0 +1,1 @@
+"""Jobs: the ledger of work that outlives the request, and what runs it."""

@@ -1,0 +1,399 @@
+"""Table and queries of the ledger (B4, B5, B12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Index,
+    Integer,
+    Row,
+    Table,
+    Text,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    select,
+    text,
+    update,
+)
+
+from prowess.automation.jobs.model import Job, JobStatus, Lease, Task
+from prowess.chat.model import ChatRef
+from prowess.db.metadata import instant, metadata
+from prowess.db.statements import Statement
+from prowess.kernel.canonical import compact_json
+from prowess.kernel.clock import from_ms, to_ms
+
+_PENDING = "status IN ('scheduled', 'retrying')"
+
+jobs = Table(
+    "skill_background_jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("agent_id", Text),
+    Column("chat_kind", Text),
+    Column("chat_id", Text),
+    Column("task", Text, nullable=False),
+    Column("skill_id", Text),
+    Column("skill_version", Text),
+    Column("grant_id", Text),
+    Column("payload", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("lane", Text, nullable=False),
+    instant("planned_at"),
+    instant("next_attempt_at"),
+    Column("attempts", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("lease_owner", Text),
+    Column("lease_epoch", BigInteger, nullable=False),
+    instant("lease_expires_at", nullable=True),
+    Column("error_code", Text),
+    Column("result", Text),
+    Column("trigger_id", Text),
+    Column("slot", Text),
+    instant("created_at"),
+    instant("started_at", nullable=True),
+    instant("finished_at", nullable=True),
+    Index("ix_skill_background_jobs_user", "tenant", "user_id", "created_at"),
+)
+# A lane is a tenant, or one of its triggers: a batch takes from every lane, so that none waits for another's backlog.
+_DUE: dict[str, Any] = {"sqlite_where": text(_PENDING), "postgresql_where": text(_PENDING)}
+Index("ix_skill_background_jobs_due", jobs.c.lane, jobs.c.next_attempt_at, jobs.c.id, **_DUE)
+Index("ix_skill_background_jobs_next", jobs.c.next_attempt_at, **_DUE)
+Index(
+    "ix_skill_background_jobs_leases",
+    jobs.c.lease_expires_at,
+    sqlite_where=text("status = 'running'"),
+    postgresql_where=text("status = 'running'"),
+)
+Index(
+    "uq_skill_background_jobs_slot",
+    jobs.c.trigger_id,
+    jobs.c.slot,
+    unique=True,
+    sqlite_where=text("slot IS NOT NULL"),
+    postgresql_where=text("slot IS NOT NULL"),
+)
+
+_INSERT = Statement(insert(jobs).inline())
+_BY_ID = Statement(select(jobs).where(jobs.c.id == bindparam("job")))
+_SLOT = Statement(
+    select(jobs.c.id).where(jobs.c.trigger_id == bindparam("trigger"), jobs.c.slot == bindparam("wanted_slot"))
+)
+_IS_PENDING: ColumnElement[bool] = literal_column(_PENDING)
+_IS_RUNNING: ColumnElement[bool] = literal_column("status = 'running'")
+
+# The lanes that have anything pending, one step through the index for each; then the oldest of each lane.
+_LANES = f"""
+WITH RECURSIVE lanes(lane) AS (
+    SELECT min(lane) FROM skill_background_jobs WHERE {_PENDING}
+    UNION ALL
+    SELECT (SELECT min(j.lane) FROM skill_background_jobs j WHERE j.{_PENDING} AND j.lane > lanes.lane)
+    FROM lanes WHERE lanes.lane IS NOT NULL
+)
+"""
+_DUE_OF_LANES = {
+    "sqlite": text(
+        _LANES
+        + f"""
+SELECT j.id, j.next_attempt_at, j.lane FROM lanes
+JOIN skill_background_jobs j ON j.id IN (
+    SELECT d.id FROM skill_background_jobs d
+    WHERE d.lane = lanes.lane AND d.{_PENDING} AND d.next_attempt_at <= :until
+    ORDER BY d.next_attempt_at, d.id LIMIT :count)
+WHERE lanes.lane IS NOT NULL
+"""
+    ),
+    "postgresql": text(
+        _LANES
+        + f"""
+SELECT j.id, j.next_attempt_at, j.lane FROM lanes CROSS JOIN LATERAL (
+    SELECT d.id, d.next_attempt_at, d.lane FROM skill_background_jobs d
+    WHERE d.lane = lanes.lane AND d.{_PENDING} AND d.next_attempt_at <= :until
+    ORDER BY d.next_attempt_at, d.id LIMIT :count) j
+WHERE lanes.lane IS NOT NULL
+"""
+    ),
+}
+_NEXT = select(
+    select(func.min(jobs.c.next_attempt_at)).where(_IS_PENDING).scalar_subquery().label("pending"),
+    select(func.min(jobs.c.lease_expires_at)).where(_IS_RUNNING).scalar_subquery().label("leases"),
+)
+_EXPIRED = (
+    select(jobs)
+    .where(_IS_RUNNING, jobs.c.lease_expires_at <= bindparam("now"))
+    .order_by(jobs.c.lease_expires_at)
+    .limit(bindparam("count"))
+)
+# Sorted, so that two workers take the locks in the same order.
+_LOCK = (
+    select(jobs.c.id, jobs.c.revision)
+    .where(jobs.c.id.in_(bindparam("ids", expanding=True)), _IS_PENDING)
+    .order_by(jobs.c.id)
+    .with_for_update()
+)
+_SOME = select(jobs).where(jobs.c.id.in_(bindparam("ids", expanding=True))).order_by(jobs.c.id)
+_CLAIM = (
+    update(jobs)
+    .where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+    .values(
+        status="running",
+        revision=jobs.c.revision + 1,
+        attempts=jobs.c.attempts + 1,
+        lease_epoch=jobs.c.lease_epoch + 1,
+        lease_owner=bindparam("owner"),
+        lease_expires_at=bindparam("until"),
+        started_at=bindparam("at"),
+    )
+)
+_COMPLETE = (
+    update(jobs)
+    .where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+    .values(
+        status="completed",
+        revision=jobs.c.revision + 1,
+        attempts=jobs.c.attempts + 1,
+        lease_epoch=jobs.c.lease_epoch + 1,
+        result=jobs.c.id,
+        error_code=None,
+        started_at=bindparam("at"),
+        finished_at=bindparam("at"),
+    )
+)
+_CHANGE = Statement(
+    update(jobs)
+    .where(
+        jobs.c.id == bindparam("job"),
+        jobs.c.revision == bindparam("expected_revision"),
+        jobs.c.status == bindparam("expected_status"),
+        func.coalesce(jobs.c.lease_expires_at, 0) <= bindparam("before"),
+    )
+    .values(
+        status=bindparam("new_status"),
+        revision=jobs.c.revision + 1,
+        next_attempt_at=bindparam("new_attempt"),
+        attempts=bindparam("new_attempts"),
+        error_code=bindparam("new_error"),
+        result=bindparam("new_result"),
+        lease_owner=bindparam("no_owner"),
+        lease_expires_at=bindparam("no_lease"),
+        finished_at=bindparam("new_finish"),
+    )
+)
+_FOREVER = 2**62
+_CORRUPTED = Statement(
+    update(jobs)
+    .where(jobs.c.id == bindparam("job"), jobs.c.status.in_(("scheduled", "retrying", "running")))
+    .values(status="failed", error_code="job_corrupted", finished_at=bindparam("at"), revision=jobs.c.revision + 1)
+)
+_HELD = [jobs.c.id == bindparam("job"), jobs.c.lease_epoch == bindparam("epoch"), _IS_RUNNING]
+_RENEW = Statement(update(jobs).where(*_HELD).values(lease_expires_at=bindparam("until")))
+_HOLDS = Statement(select(jobs.c.id).where(*_HELD))
+_HOLDS_LOCKED = Statement(select(jobs.c.id).where(*_HELD).with_for_update())
+
+
+def insert_job(connection: Connection, job: Job) -> None:
+    """Store a new job; raises ``IntegrityError`` where its id is taken."""
+    _INSERT.run(connection, to_row(job))
+
+
+def to_row(job: Job) -> dict[str, Any]:
+    """A job as the table holds it."""
+    skill_id, version = job.skill or (None, None)
+    return {
+        "id": job.id,
+        "tenant": job.tenant,
+        "user_id": job.user,
+        "agent_id": job.agent,
+        "chat_kind": None if job.chat is None else job.chat.kind,
+        "chat_id": None if job.chat is None else job.chat.id,
+        "task": str(job.task),
+        "skill_id": skill_id,
+        "skill_version": version,
+        "grant_id": job.grant_id,
+        "payload": compact_json(job.payload),
+        "status": str(job.status),
+        "lane": job.tenant if job.trigger is None else compact_json([job.tenant, job.trigger]),
+        "planned_at": to_ms(job.planned_at),
+        "next_attempt_at": to_ms(job.next_attempt_at),
+        "attempts": job.attempts,
+        "max_attempts": job.max_attempts,
+        "revision": job.revision,
+        "lease_epoch": job.epoch,
+        "trigger_id": job.trigger,
+        "slot": job.slot,
+        "created_at": to_ms(job.created_at),
+    }
+
+
+def slot_taken(connection: Connection, trigger: str, slot: str) -> bool:
+    """Whether this fire of the trigger has its job already (B12)."""
+    return _SLOT.first(connection, {"trigger": trigger, "wanted_slot": slot}) is not None
+
+
+def find_job(connection: Connection, job_id: str) -> Job | None:
+    """One job, or none."""
+    row = _BY_ID.first(connection, {"job": job_id})
+    return None if row is None else to_job(row)
+
+
+def job_rows(connection: Connection, ids: Sequence[str]) -> list[Row[Any]]:
+    """The rows of these jobs, by id, unparsed: one that is corrupted must not hide the others."""
+    return list(connection.execute(_SOME, {"ids": list(ids)}))
+
+
+def list_jobs(
+    connection: Connection,
+    tenant: str,
+    *,
+    user: str | None = None,
+    status: JobStatus | None = None,
+    trigger: str | None = None,
+    limit: int = 100,
+) -> list[Row[Any]]:
+    """The rows of the tenant's jobs, the latest first."""
+    query = select(jobs).where(jobs.c.tenant == tenant)
+    if user is not None:
+        query = query.where(jobs.c.user_id == user)
+    if status is not None:
+        query = query.where(jobs.c.status == str(status))
+    if trigger is not None:
+        query = query.where(jobs.c.trigger_id == trigger)
+    return list(connection.execute(query.order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(limit)))
+
+
+def count_pending(connection: Connection, tenant: str, user: str) -> int:
+    """How many jobs of the user wait to be run."""
+    query = select(func.count()).where(jobs.c.tenant == tenant, jobs.c.user_id == user, _IS_PENDING)
+    return connection.execute(query).scalar_one()
+
+
+def due_of_lanes(connection: Connection, until_ms: int, count: int) -> list[tuple[str, int, str]]:
+    """(id, due in ms, lane): of every lane the ``count`` oldest that are due by then, in no order."""
+    rows = connection.execute(_DUE_OF_LANES[connection.dialect.name], {"until": until_ms, "count": count})
+    return [(row.id, row.next_attempt_at, row.lane) for row in rows]
+
+
+def next_due(connection: Connection) -> int | None:
+    """When a job or a lease is next due, in ms; null where nothing is pending or running."""
+    row = connection.execute(_NEXT).one()
+    return min((value for value in row if value is not None), default=None)
+
+
+def expired_leases(connection: Connection, now_ms: int, limit: int) -> list[Row[Any]]:
+    """Running jobs whose holder has been silent for too long."""
+    return list(connection.execute(_EXPIRED, {"now": now_ms, "count": limit}))
+
+
+def lock_pending(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
+    """Revision by id of those that are still pending; no other worker changes them before this transaction ends."""
+    return {row.id: row.revision for row in connection.execute(_LOCK, {"ids": sorted(ids)})}
+
+
+def claim(connection: Connection, ids: Sequence[str], owner: str, at_ms: int, until_ms: int) -> None:
+    """Give locked jobs to a worker; the claim counts as an attempt and raises the epoch."""
+    if ids:
+        connection.execute(_CLAIM, {"ids": list(ids), "owner": owner, "at": at_ms, "until": until_ms})
+
+
+def complete(connection: Connection, ids: Sequence[str], at_ms: int) -> None:
+    """End locked pending jobs whose whole effect is in this transaction; the message that each left has its id."""
+    if ids:
+        connection.execute(_COMPLETE, {"ids": list(ids), "at": at_ms})
+
+
+def change_job(
+    connection: Connection,
+    job: Job,
+    status: JobStatus,
+    *,
+    next_attempt: datetime | None = None,
+    attempts: int | None = None,
+    error_code: str | None = None,
+    result: str | None = None,
+    finished_ms: int | None = None,
+    lease_before: int | None = None,
+) -> bool:
+    """Compare-and-set on id, revision and status; false where the job has moved on.
+
+    ``lease_before``: only where its lease has run out by then: one that was renewed meanwhile is not taken away.
+    """
+    values: Mapping[str, Any] = {
+        "job": job.id,
+        "expected_revision": job.revision,
+        "expected_status": str(job.status),
+        "new_status": str(status),
+        "new_attempt": to_ms(next_attempt or job.next_attempt_at),
+        "new_attempts": job.attempts if attempts is None else attempts,
+        "new_error": error_code,
+        "new_result": result,
+        "no_owner": None,
+        "no_lease": None,
+        "new_finish": finished_ms,
+        "before": _FOREVER if lease_before is None else lease_before,
+    }
+    return _CHANGE.run(connection, values) == 1
+
+
+def fail_corrupted(connection: Connection, job_id: str, at_ms: int) -> bool:
+    """End a job whose row cannot be read; false where it had ended."""
+    return _CORRUPTED.run(connection, {"job": job_id, "at": at_ms}) == 1
+
+
+def renew_lease(connection: Connection, job_id: str, epoch: int, until_ms: int) -> bool:
+    """Keep a running job; false where another holder has it, or nobody any more."""
+    return _RENEW.run(connection, {"job": job_id, "epoch": epoch, "until": until_ms}) == 1
+
+
+def holds_lease(connection: Connection, job_id: str, epoch: int, *, lock: bool = False) -> bool:
+    """Whether this holder's claim still stands; with ``lock`` it stands until the transaction ends."""
+    return (_HOLDS_LOCKED if lock else _HOLDS).first(connection, {"job": job_id, "epoch": epoch}) is not None
+
+
+def to_job(row: Row[Any]) -> Job:
+    """A row as a record. Raises ``ValueError`` for one that is corrupted."""
+    payload = json.loads(row.payload)
+    if not isinstance(payload, dict):
+        raise ValueError("the payload of a job is an object")
+    return Job(
+        id=row.id,
+        tenant=row.tenant,
+        user=row.user_id,
+        agent=row.agent_id,
+        chat=None if row.chat_kind is None else ChatRef(row.chat_kind, row.chat_id),
+        task=Task(row.task),
+        skill=None if row.skill_id is None else (row.skill_id, row.skill_version),
+        grant_id=row.grant_id,
+        payload=payload,
+        status=JobStatus(row.status),
+        planned_at=from_ms(row.planned_at),
+        next_attempt_at=from_ms(row.next_attempt_at),
+        attempts=row.attempts,
+        max_attempts=row.max_attempts,
+        revision=row.revision,
+        epoch=row.lease_epoch,
+        lease=None if row.lease_owner is None else _lease(row),
+        error_code=row.error_code,
+        result=row.result,
+        trigger=row.trigger_id,
+        slot=row.slot,
+        created_at=from_ms(row.created_at),
+        started_at=None if row.started_at is None else from_ms(row.started_at),
+        finished_at=None if row.finished_at is None else from_ms(row.finished_at),
+    )
+
+
+def _lease(row: Row[Any]) -> Lease:
+    return Lease(row.lease_owner, row.lease_epoch, from_ms(row.lease_expires_at or 0))

@@ -1,0 +1,1 @@
+"""What jobs do, a module a task."""
