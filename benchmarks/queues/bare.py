@@ -9,11 +9,11 @@ from typing import Any
 
 import psycopg
 from pgqueuer import AsyncpgPoolDriver, Job, QueueManager
-from queues.meter import Meter
 from sqlalchemy.engine import make_url
 
 from prowess.adapters.engines.pgqueuer import PGQueuerSettings
 from prowess.adapters.engines.pgqueuer_tables import POOL_SIZE, SETTINGS, dsn, install, queries
+from queues.meter import Meter
 
 TABLE = SETTINGS.qualified.queue_table
 

@@ -12,8 +12,9 @@ os.environ.setdefault("DBOS__VMID", f"worker-{os.getpid()}")
 
 import sqlalchemy
 from dbos import DBOS, DBOSClient, DBOSConfig
-from queues.meter import Meter
 from sqlalchemy.engine import make_url
+
+from queues.meter import Meter
 
 POLL = 0.05
 """seconds; DBOS's own default of one second only adds waiting"""

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
-from queues.meter import Meter
 
 import prowess
 from prowess import Prowess, background_skill
@@ -23,6 +22,7 @@ from prowess.automation.jobs.worker import Worker
 from prowess.automation.tasks.skills import SkillRunner
 from prowess.chat.model import ChatRef
 from prowess.turns.background import BackgroundGate
+from queues.meter import Meter
 
 TENANT, AGENT, USERS = "bench", "mira", 50
 CODE = "proactive_message:write"

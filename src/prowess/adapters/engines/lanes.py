@@ -1,4 +1,4 @@
-"""Many deliveries, one call: a queue hands over ids one by one, while the ledger is quickest with fifty at once."""
+"""Many deliveries, one call: a queue hands over few ids at a time, while the ledger is quickest with a hundred."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+_Delivery = tuple[Sequence[str], asyncio.Future[bool]]
+
 _log = logging.getLogger(__name__)
 
 
@@ -15,8 +17,8 @@ _log = logging.getLogger(__name__)
 class LaneSettings:
     """How deliveries become calls."""
 
-    size: int = 50
-    """ids in one call, at most"""
+    size: int = 100
+    """ids in one call, about: a delivery is not divided"""
     gather: float = 0.002
     """seconds that a call waits for more ids"""
     lanes: int = 3
@@ -34,7 +36,7 @@ class Lanes:
     def __init__(self, run: Callable[[Sequence[str]], None], settings: LaneSettings) -> None:
         self._run = run
         self._settings = settings
-        self._waiting: asyncio.Queue[tuple[str, asyncio.Future[bool]]] = asyncio.Queue()
+        self._waiting: asyncio.Queue[_Delivery] = asyncio.Queue()
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="prowess-jobs")
         self._free = asyncio.Semaphore(settings.threads)
         self._calls: set[asyncio.Future[None]] = set()
@@ -47,12 +49,12 @@ class Lanes:
         """Begin to take deliveries."""
         self._lanes = [asyncio.create_task(self._lane()) for _ in range(self._settings.lanes)]
 
-    async def deliver(self, job_id: str) -> bool:
-        """Have a job run; true when its call is done or long under way, false when it never began: hand it back."""
+    async def deliver(self, ids: Sequence[str]) -> bool:
+        """Have jobs run; true when their call is done or long under way, false when it never began: hand them back."""
         if self._closed:
             return False
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.put_nowait((job_id, done))
+        self._waiting.put_nowait((ids, done))
         return await done
 
     async def close(self, limit: float) -> None:
@@ -72,17 +74,18 @@ class Lanes:
         while True:
             batch = [await self._waiting.get()]
             try:
-                if self._waiting.qsize() + 1 < self._settings.size:
+                if self._waiting.empty() and len(batch[0][0]) < self._settings.size:
                     await asyncio.sleep(self._settings.gather)
                 await self._free.acquire()
             except asyncio.CancelledError:
                 _settle(batch, begun=False)
                 raise
-            while len(batch) < self._settings.size and not self._waiting.empty():
+            ids = list(batch[0][0])
+            while len(ids) < self._settings.size and not self._waiting.empty():
                 batch.append(self._waiting.get_nowait())
-            call = self._call([job_id for job_id, _ in batch])
+                ids += batch[-1][0]
             try:
-                await asyncio.wait({call}, timeout=self._settings.patience)
+                await asyncio.wait({self._call(ids)}, timeout=self._settings.patience)
             finally:
                 _settle(batch, begun=True)
 
@@ -105,7 +108,7 @@ class Lanes:
             _log.exception("%d jobs were not run and will be delivered again", len(ids))
 
 
-def _settle(batch: Sequence[tuple[str, asyncio.Future[bool]]], *, begun: bool) -> None:
+def _settle(batch: Sequence[_Delivery], *, begun: bool) -> None:
     for _, done in batch:
         if not done.done():
             done.set_result(begun)

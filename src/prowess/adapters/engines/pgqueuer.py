@@ -1,7 +1,8 @@
 """Jobs on several machines: PGQueuer on the PostgreSQL database of the ledger (B5, B10, B18).
 
-Only ids cross. A row of the queue says "look at this job" and nothing more; delivered twice, late or never it does no
-harm, because the ledger decides by compare-and-set what is done, and a sweep each second delivers what was not.
+Only ids cross. A row of the queue says "look at these jobs" and nothing more; delivered twice, late or never it does
+no harm, because the ledger decides by compare-and-set what is done, and a sweep each second delivers what was not.
+A row holds many jobs, because one for each would cost more than the ledger spends on them; ``chunks`` says which.
 The library is loaded when the engine is first used.
 """
 
@@ -12,7 +13,7 @@ import contextlib
 import importlib.util
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
     from prowess.adapters.engines.pgqueuer_tables import Link
 
 ENTRYPOINT = "prowess_job"
+CHUNK = 50
+"""jobs in one row"""
+MOMENT = timedelta(milliseconds=50)
+"""jobs that are due within it share a row, which is delivered when the last of them is due"""
+LATER = timedelta(milliseconds=10)
+"""added to moments that are to come: delivered a little too early, by another clock, a job would wait for the sweep"""
 HORIZON = timedelta(minutes=1)
 """Jobs that are due later are left to the sweep: a queue of years would only grow old with plans that change."""
 CLOSE_LIMIT = 5.0
@@ -50,9 +57,9 @@ _log = logging.getLogger(__name__)
 class PGQueuerSettings:
     """Times in seconds; measured on two cores, see ``benchmarks/jobs.py``."""
 
-    batch: int = 50
-    """rows that one look at the queue takes"""
-    concurrent: int = 100
+    batch: int = 8
+    """rows, of up to ``CHUNK`` jobs each, that one look at the queue takes"""
+    concurrent: int = 16
     """rows that one worker holds at most; without a bound one worker would take the whole backlog"""
     heartbeat: float = 5.0
     """after which the rows of a worker that died are delivered to another; not above the ledger's lease"""
@@ -61,7 +68,7 @@ class PGQueuerSettings:
     sweep: float = 1.0
     """between two sweeps"""
     backlog: int = 2_000
-    """rows that wait in the queue, about: the queue is first in, first out, and the rest of a backlog is fetched from
+    """jobs that wait in the queue, about: the queue is first in, first out, and the rest of a backlog is fetched from
     the ledger, which is fair across tenants"""
     stop: float = 30.0
     """that running jobs are waited for at the end"""
@@ -134,16 +141,16 @@ class PGQueuerEngine:
         from pgqueuer.adapters.drivers.psycopg import SyncPsycopgDriver
         from psycopg import connect
 
-        from prowess.adapters.engines.pgqueuer_tables import COUNT_QUEUED, sync_queries
+        from prowess.adapters.engines.pgqueuer_tables import PAYLOADS, sync_queries
 
         if self._connection is None or self._connection.closed:
             address = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
             self._connection = connect(address, autocommit=True, connect_timeout=10)
         driver = SyncPsycopgDriver(self._connection)
-        queued = driver.fetch(COUNT_QUEUED, ENTRYPOINT, self._settings.backlog)[0]["queued"]
-        assert isinstance(queued, int)
-        if room := jobs[: self._settings.backlog - queued]:
-            sync_queries(driver).enqueue(**rows(room, self._clock.now()), on_conflict="skip")
+        known = queued(driver.fetch(PAYLOADS, ENTRYPOINT, self._settings.backlog))
+        room = max(0, self._settings.backlog - len(known))
+        if new := [job for job in jobs if key(*job) not in known][:room]:
+            sync_queries(driver).enqueue(**rows(new, self._clock.now()), on_conflict="skip")
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -216,7 +223,8 @@ class _Worker:
         manager = QueueManager(tables, channel=SETTINGS.channel)
 
         async def look_at(job: Job) -> None:
-            if not await self._lanes.deliver((job.payload or b"").decode(errors="replace")):
+            ids = [known.rpartition("@")[0] for known in unpack(job.payload)]
+            if not await self._lanes.deliver(ids):
                 raise RetryRequested(reason="this worker stops")
 
         manager.entrypoint(ENTRYPOINT)(look_at)
@@ -224,12 +232,16 @@ class _Worker:
 
     async def _sweep(self, tables: Queries) -> None:
         """Deliver what the queue does not know of: lost notices, expired leases, triggers, the rest of a backlog."""
+        from prowess.adapters.engines.pgqueuer_tables import PAYLOADS
+
         loop = asyncio.get_running_loop()
         cleaned = loop.time()
         while True:
             next_due, jobs = await loop.run_in_executor(self._sweeper, self._ask)
             if jobs:
-                await tables.enqueue(**rows(jobs, self._clock.now()), on_conflict="skip")
+                known = queued(await tables.driver.fetch(PAYLOADS, ENTRYPOINT, self._settings.backlog))
+                if new := [job for job in jobs if key(*job) not in known]:
+                    await tables.enqueue(**rows(new, self._clock.now()), on_conflict="skip")
             if loop.time() - cleaned > self._settings.clean:
                 cleaned = loop.time()
                 await tables.clear_queue_log()
@@ -258,15 +270,43 @@ class _Worker:
                 return
 
 
+def chunks(jobs: Sequence[tuple[str, datetime]], now: datetime) -> list[list[tuple[str, datetime]]]:
+    """Jobs that one row delivers: what is due already, and what is due at about the same moment, up to ``CHUNK``.
+
+    The order is that of ``jobs`` for those that are due, so that what was fair stays so.
+    """
+    moments: dict[int, list[tuple[str, datetime]]] = {}
+    for job in jobs:
+        moments.setdefault(max(0, -((now - job[1]) // MOMENT)), []).append(job)
+    return [found[start : start + CHUNK] for found in moments.values() for start in range(0, len(found), CHUNK)]
+
+
+def key(job_id: str, due: datetime) -> str:
+    """How the queue names a job. The instant is part of it: a job that moved is delivered anew."""
+    return f"{job_id}@{to_ms(due)}"
+
+
 def rows(jobs: Sequence[tuple[str, datetime]], now: datetime) -> dict[str, Any]:
-    """What PGQueuer's ``enqueue`` takes. The key holds the instant too: a job that moved is delivered anew."""
+    """What PGQueuer's ``enqueue`` takes for these jobs. Two workers that sweep at the same moment make equal keys."""
+    parts = chunks(jobs, now)
+    latest = [max(due for _, due in part) for part in parts]
     return {
-        "entrypoint": [ENTRYPOINT] * len(jobs),
-        "payload": [job_id.encode() for job_id, _ in jobs],
-        "priority": [0] * len(jobs),
-        "execute_after": [max(due - now, timedelta(0)) for _, due in jobs],
-        "dedupe_key": [f"{job_id}@{to_ms(due)}" for job_id, due in jobs],
+        "entrypoint": [ENTRYPOINT] * len(parts),
+        "payload": ["\n".join(key(*job) for job in part).encode() for part in parts],
+        "priority": [0] * len(parts),
+        "execute_after": [due - now + LATER if due > now else timedelta(0) for due in latest],
+        "dedupe_key": [key(*part[0]) for part in parts],
     }
+
+
+def unpack(payload: object) -> list[str]:
+    """The jobs of a row, as ``key`` names them."""
+    return bytes(payload).decode(errors="replace").split("\n") if isinstance(payload, bytes | memoryview) else []
+
+
+def queued(found: Sequence[Mapping[str, object]]) -> set[str]:
+    """The jobs that are in the queue, waiting or taken, as ``key`` names them."""
+    return {known for row in found for known in unpack(row["payload"])}
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

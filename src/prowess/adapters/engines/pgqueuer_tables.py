@@ -42,10 +42,7 @@ _LIBPQ_ONLY = (
 # workers: what a crash of the server takes from them the sweep finds in the ledger.
 SETTINGS = DBSettings(prefix="prowess_", durability=Durability.volatile)
 
-COUNT_QUEUED = (
-    f"SELECT count(*) AS queued FROM (SELECT 1 FROM {SETTINGS.qualified.queue_table}"
-    " WHERE entrypoint = $1 AND status = 'queued' LIMIT $2) AS waiting"
-)
+PAYLOADS = f"SELECT payload FROM {SETTINGS.qualified.queue_table} WHERE entrypoint = $1 LIMIT $2"
 
 
 def dsn(url: URL) -> str:
