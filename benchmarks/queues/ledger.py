@@ -24,7 +24,7 @@ from prowess.chat.model import ChatRef
 from prowess.turns.background import BackgroundGate
 from queues.meter import Meter
 
-TENANT, AGENT, USERS = "bench", "mira", 50
+TENANT, AGENT, USERS = "bench", "mira", 500
 CODE = "proactive_message:write"
 STEP = 500
 
