@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
@@ -26,6 +26,7 @@ from prowess import (
     tool_skill,
     workflow_skill,
 )
+from prowess.automation.jobs.model import Job, NewJob
 from prowess.db.engine import Database
 from prowess.db.metadata import metadata
 from prowess.kernel.text import fold
@@ -220,6 +221,29 @@ def recaller(id: str = "recaller", **fields: Any) -> ToolSkill:
     fields.setdefault("permissions", [("memory:read", "L1")])
     fields.setdefault("resources", MEMORY_LAYERS)
     return tool(id, recall, **fields)
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
+
+
+def many_check_ins(app: Prowess, count: int, at: datetime) -> list[Job]:
+    """As many reminders of the usual user; all but the first are added in one transaction."""
+    first = app.schedule_check_in(USER, AGENT, at, "x")
+    parts = app._parts
+    new = NewJob(
+        tenant=first.tenant,
+        user=first.user,
+        agent=first.agent,
+        chat=first.chat,
+        task=first.task,
+        skill=first.skill,
+        grant_id=first.grant_id,
+        payload=first.payload,
+        due=at,
+    )
+    with parts.log.transaction(first.tenant) as transaction:
+        added = [parts.ledger.add(transaction, new) for _ in range(count - 1)]
+    return [first, *(job for job in added if job is not None)]
 
 
 # --- what is in the database -----------------------------------------------------------------------------------------

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from prowess.builtin import daily_planning, long_term_goal_planning, meeting_minutes, memory_recall
+from prowess.builtin import (
+    daily_planning,
+    goal_check_in_reminder,
+    long_term_goal_planning,
+    meeting_minutes,
+    memory_recall,
+)
 from prowess.turns.definitions import SkillDefinition
 
 __all__ = ["builtin_skills"]
@@ -15,4 +21,5 @@ def builtin_skills() -> tuple[SkillDefinition, ...]:
         memory_recall.skill(),
         daily_planning.skill(),
         meeting_minutes.skill(),
+        goal_check_in_reminder.skill(),
     )

@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from prowess.cli import asking, automations, memory, permissions, records, roles, secrets, skills, system, turns
+from prowess.cli import (
+    asking,
+    automations,
+    jobs,
+    memory,
+    permissions,
+    records,
+    roles,
+    secrets,
+    skills,
+    system,
+    turns,
+    working,
+)
 from prowess.cli.output import INTERRUPTED, Debug, Lang, abandon_output, set_debug, set_language
 
 app = typer.Typer(
@@ -21,12 +34,14 @@ app = typer.Typer(
 )
 turns.register(app)
 system.register(app)
+working.register(app)
 app.add_typer(skills.app, name="skills")
 asking.register(permissions.app)
 app.add_typer(permissions.app, name="permissions")
 app.add_typer(roles.app, name="roles")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(memory.app, name="memory")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(automations.app, name="automations")
 for name, group in records.groups.items():
     app.add_typer(group, name=name)

@@ -73,6 +73,12 @@ EVENT_TYPES: Mapping[str, EventType] = {
     "job.fenced": EventType("a worker that had lost a job was kept from any effect of it", audit=True),
     "job.waiting": EventType("a job is parked until a person has answered", audit=True),
     "job.finished": EventType("a job ended", audit=True),
+    "automation.completed": EventType(
+        "a turn that a trigger started has ended; the outcome is what was verified", audit=True
+    ),
+    "automation.deferred": EventType("a fire waits for the provider's next quota period", audit=True),
+    "automation.skipped": EventType("a fire came to nothing", audit=True),
+    "incident.opened": EventType("an automation failed for good and needs somebody", audit=True),
     "job.cancelled": EventType("a job was cancelled before it started", audit=True),
 }
 

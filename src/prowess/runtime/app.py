@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -11,9 +12,12 @@ from typing import Any, Literal
 from prowess.access.guards import Guard
 from prowess.access.model import Mode
 from prowess.access.resolver import CapabilityResolver
+from prowess.automation.jobs.leases import Observer
+from prowess.automation.jobs.model import LEASE
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
 from prowess.runtime.facade.chat import Chats
+from prowess.runtime.facade.jobs import Jobs
 from prowess.runtime.facade.memory import Memories
 from prowess.runtime.facade.permissions import Permissions
 from prowess.runtime.facade.records import Records
@@ -30,7 +34,7 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Records):
+class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Jobs, Records):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -45,7 +49,8 @@ class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Records):
         self.close()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Stop what runs in this process and let go of the database."""
+        self._parts.worker.close()
         self._parts.database.close()
 
 
@@ -71,6 +76,8 @@ def open(
     secret_keys: KeyRing | str | Path | None = None,
     drafts: bool = False,
     seals: str | Path | None = None,
+    lease: timedelta = LEASE,
+    observe: Observer | None = None,
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -87,7 +94,8 @@ def open(
     encrypted with (default: ``PROWESS_SECRET_KEY`` or the file ``PROWESS_SECRET_KEY_FILE``; without any, none can be
     stored). ``drafts``: skill versions that are rolled out to nobody yet, or to some, serve everybody here: for a place
     of work, not for production. ``seals``: the file outside the database to which seals of the log are appended
-    (default: beside an SQLite file; PostgreSQL has none unless it is named here).
+    (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``lease``: how long a worker may be
+    silent before its jobs are taken over. ``observe`` is told where each job is, for tests.
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
@@ -113,6 +121,8 @@ def open(
         secret_keys=secret_keys,
         drafts=drafts,
         seals=seals,
+        lease=lease,
+        observe=observe,
     )
     return Prowess(wire(url, options))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TypedDict
 
@@ -13,6 +14,8 @@ from platformdirs import user_data_path
 from prowess.access.guards import Guard
 from prowess.access.model import Mode
 from prowess.access.resolver import CapabilityResolver
+from prowess.automation.jobs.leases import Observer
+from prowess.automation.jobs.model import LEASE
 from prowess.errors import InvalidInput
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
@@ -64,6 +67,8 @@ class Options:
     secret_keys: KeyRing | str | Path | None = None
     drafts: bool = False
     seals: str | Path | None = None
+    lease: timedelta = LEASE
+    observe: Observer | None = None
 
 
 RESOLVER_VARIABLE = "PROWESS_RESOLVER"

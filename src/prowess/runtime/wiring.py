@@ -13,8 +13,15 @@ from prowess.access.resolver import SurfaceSource
 from prowess.access.roles.service import RoleResolver, RoleService
 from prowess.access.service import GrantService
 from prowess.access.standing.service import StandingService
+from prowess.adapters.engines.embedded import EmbeddedEngine
 from prowess.adapters.voices.offline import OfflineVoice
 from prowess.automation.jobs.ledger import JobLedger
+from prowess.automation.jobs.model import Task
+from prowess.automation.jobs.runner import Runner
+from prowess.automation.jobs.worker import Worker
+from prowess.automation.ports import JobEngine
+from prowess.automation.scheduling import JobScheduler
+from prowess.automation.tasks.skills import SkillRunner
 from prowess.builtin import builtin_skills
 from prowess.chat.service import ChatService
 from prowess.db.clock import postgres_clock
@@ -34,6 +41,7 @@ from prowess.skills.catalog import CatalogService
 from prowess.skills.service import SkillService, served_manifest
 from prowess.skills.staging.service import StagingService
 from prowess.skills.store import StoredSkill
+from prowess.turns.background import BackgroundGate
 from prowess.turns.commit import TurnWriter
 from prowess.turns.definitions import PromptSkill, SkillDefinition, check_definition, check_group
 from prowess.turns.dispatch import Dispatcher
@@ -74,6 +82,9 @@ class Parts:
     staging: StagingService
     seals: SealService
     ledger: JobLedger
+    scheduler: JobScheduler
+    worker: Worker
+    job_engine: JobEngine
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -114,7 +125,8 @@ def _join(
     reader = FactReader(log, chat, catalog, policies, marks, drafts=options.drafts)
     secrets = SecretService(log, _keys(options))
     log.redactors = secrets.redactor
-    dispatcher = Dispatcher(log, ids, memory, secrets, tuple(options.guards))
+    guards = tuple(options.guards)
+    dispatcher = Dispatcher(log, ids, memory, secrets, guards)
     engine = TurnEngine(
         log=log,
         reader=reader,
@@ -129,6 +141,10 @@ def _join(
         mode=mode,
         limits=limits,
     )
+    ledger, background = JobLedger(log, ids), BackgroundGate(log, reader, engine.rights, guards)
+    runners: dict[Task, Runner] = {Task.SKILL: SkillRunner(log, background, memory, secrets)}
+    job_engine = EmbeddedEngine(clock)
+    ledger.wake = job_engine.wake
     return Parts(
         database=database,
         log=log,
@@ -150,7 +166,10 @@ def _join(
         secrets=secrets,
         staging=StagingService(log, ids),
         seals=SealService(log, _anchor(database, options)),
-        ledger=JobLedger(log, ids),
+        ledger=ledger,
+        scheduler=JobScheduler(log, ids, chat, background, ledger),
+        worker=Worker(log, runners, lease=options.lease, observe=options.observe),
+        job_engine=job_engine,
     )
 
 

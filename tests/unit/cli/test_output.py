@@ -45,11 +45,12 @@ def test_the_commands_are_those_of_the_contract() -> None:
     permissions = "list grant revoke surface standing always-allow forget explain simulate test check-policy"
     roles = "list show set remove assign unassign members"
     assert {
-        "turn", "select", "chat", "tour", "migrate", "doctor", "eval", "bench",
+        "turn", "select", "chat", "tour", "worker", "migrate", "doctor", "eval", "bench",
         *(f"skills {name}" for name in skills.split()),
         *(f"permissions {name}" for name in permissions.split()),
         *(f"roles {name}" for name in roles.split()),
         *(f"secrets {name}" for name in "new-key set list delete rotate".split()),
+        *(f"jobs {name}" for name in "list show add cancel".split()),
         "memory list", "memory add", "memory correct", "memory export", "memory delete",
         "sessions list", "sessions cancel", "runs list", "audit list", "audit seal", "audit verify", "audit export", "agents list", "agents create", "agents design", "automations next",
     } == {" ".join(path) for path in COMMANDS}  # fmt: skip

@@ -22,7 +22,9 @@ logger = logging.getLogger(__name__)
 POLL = timedelta(seconds=1)
 """how long what another process has committed may stay unnoticed"""
 BATCH = 100
-BATCHES_AT_ONCE = 4
+LOOK = 1_000
+"""due jobs that one look takes in"""
+BATCHES_AT_ONCE = 16
 GRACE = timedelta(seconds=10)
 """how long what runs is waited for when the engine stops"""
 
@@ -65,7 +67,9 @@ class _Dispatcher:
         self._work = work
         self._clock = clock
         self._poll = poll
-        self._pool = ThreadPoolExecutor(BATCHES_AT_ONCE + 2, thread_name_prefix="prowess engine")
+        # Looking never waits for what runs.
+        self._looks = ThreadPoolExecutor(1, thread_name_prefix="prowess engine")
+        self._runs = ThreadPoolExecutor(BATCHES_AT_ONCE, thread_name_prefix="prowess batch")
         self._running: set[asyncio.Task[None]] = set()
         self._taken: set[str] = set()
         """ids that are being run here"""
@@ -81,20 +85,21 @@ class _Dispatcher:
                 await asyncio.wait(self._running, timeout=GRACE.total_seconds())
         finally:
             stopping.cancel()
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._looks.shutdown(wait=False, cancel_futures=True)
+            self._runs.shutdown(wait=False, cancel_futures=True)
 
     async def _turn(self, woken: asyncio.Event) -> datetime | None:
         """Everything that can be begun now; returns when something is next due."""
         try:
-            next_due = await self._hop(self._work.sweep)
-            free = BATCH * BATCHES_AT_ONCE - len(self._taken)
-            due = await self._hop(lambda: self._work.due(BATCH * BATCHES_AT_ONCE * 2)) if free > 0 else []
+            next_due = await self._hop(self._looks, self._work.sweep)
+            free = BATCHES_AT_ONCE - len(self._running)
+            due = await self._hop(self._looks, lambda: self._work.due(LOOK)) if free > 0 else []
         except StorageError as error:
             logger.warning("the ledger cannot be read: %s", error.code)
             return None
         now = self._clock.now()
-        ready = [job_id for job_id, at in due if at <= now and job_id not in self._taken][: max(free, 0)]
-        for start in range(0, len(ready), BATCH):
+        ready = [job_id for job_id, at in due if at <= now and job_id not in self._taken]
+        for start in range(0, len(ready), BATCH)[: max(free, 0)]:
             self._begin(ready[start : start + BATCH], woken)
         later = [at for job_id, at in due if at > now and job_id not in self._taken]
         return min([*later, *([next_due] if next_due is not None and next_due > now else [])], default=None)
@@ -113,12 +118,13 @@ class _Dispatcher:
 
     async def _run(self, ids: list[str]) -> None:
         try:
-            await self._hop(lambda: self._work.run(ids))
+            await self._hop(self._runs, lambda: self._work.run(ids))
         except StorageError as error:
             logger.warning("%d jobs could not be run now: %s", len(ids), error.code)
 
-    async def _hop(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+    @staticmethod
+    async def _hop(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(pool, call)
 
     async def _sleep(self, next_due: datetime | None, woken: asyncio.Event, stopping: asyncio.Task[bool]) -> None:
         seconds = self._poll.total_seconds()

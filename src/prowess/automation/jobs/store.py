@@ -195,7 +195,7 @@ _CHANGE = Statement(
 _FOREVER = 2**62
 _CORRUPTED = Statement(
     update(jobs)
-    .where(jobs.c.id == bindparam("job"), jobs.c.status.in_(("scheduled", "retrying", "running")))
+    .where(jobs.c.id == bindparam("job"), literal_column("status IN ('scheduled', 'retrying', 'running')"))
     .values(status="failed", error_code="job_corrupted", finished_at=bindparam("at"), revision=jobs.c.revision + 1)
 )
 _HELD = [jobs.c.id == bindparam("job"), jobs.c.lease_epoch == bindparam("epoch"), _IS_RUNNING]
