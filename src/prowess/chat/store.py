@@ -19,7 +19,6 @@ from sqlalchemy import (
     func,
     insert,
     select,
-    tuple_,
     update,
 )
 
@@ -117,19 +116,14 @@ _COUNT_MANY = Many(
     " WHERE tenant = ? AND kind = ? AND id = ?",
     postgresql="UPDATE conversations AS c SET message_count = c.message_count + said.added, last_message_at = said.at,"
     " last_reply_id = said.reply"
-    " FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])"
+    " FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[])"
     " AS said(added, at, reply, tenant, kind, id)"
     " WHERE c.tenant = said.tenant AND c.kind = said.kind AND c.id = said.id",
 )
 # Sorted, so that two writers take the locks in the same order.
 _LOCK_CHATS = (
-    select(conversations.c.id)
-    .where(
-        conversations.c.tenant == bindparam("tenant"),
-        tuple_(conversations.c.kind, conversations.c.id).in_(bindparam("chats", expanding=True)),
-    )
-    .order_by(conversations.c.kind, conversations.c.id)
-    .with_for_update()
+    "SELECT c.id FROM conversations AS c JOIN unnest(%s::text[], %s::text[]) AS said(kind, id) USING (kind, id)"
+    " WHERE c.tenant = %s ORDER BY c.kind, c.id FOR UPDATE OF c"
 )
 _OF_CHAT = (
     (messages.c.tenant == conversations.c.tenant)
@@ -297,7 +291,8 @@ def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]
     for message in said:
         by_chat.setdefault(message.chat, []).append(message)
     if connection.dialect.name == "postgresql":  # SQLite has one writer anyway
-        connection.execute(_LOCK_CHATS, {"tenant": tenant, "chats": [tuple(chat) for chat in by_chat]})
+        kinds, ids = zip(*by_chat, strict=True)
+        connection.exec_driver_sql(_LOCK_CHATS, (list(kinds), list(ids), tenant))
     rows = [_message_row(tenant, message) for message in said]
     new = _INSERT_NEW.run(connection, [[row[name] for name in _MESSAGE_COLUMNS] for row in rows])
     if new < len(said):
