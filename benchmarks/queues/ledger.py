@@ -11,42 +11,22 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
-
 import prowess
-from prowess import Prowess, background_skill
+from prowess import Prowess
 from prowess.adapters.engines.embedded import EmbeddedEngine
 from prowess.adapters.engines.pgqueuer import PGQueuerEngine
 from prowess.automation.jobs.model import NewJob, Task
 from prowess.automation.jobs.worker import Worker
-from prowess.automation.tasks.skills import SkillRunner
+from prowess.builtin.goal_check_in_reminder import CODE, SKILL_ID
 from prowess.chat.model import ChatRef
-from prowess.turns.background import BackgroundGate
 from queues.meter import Meter
 
 TENANT, AGENT, USERS = "bench", "mira", 500
-CODE = "proactive_message:write"
 STEP = 500
 
 
-class Note(BaseModel):
-    agent_id: str
-    agent_name: str
-    conversation_id: str
-    note: str
-
-
-REMINDER = background_skill(
-    "reminder",
-    description="Reminds.",
-    payload_schema=Note,
-    compose=lambda payload, _language: f"It is time. You wanted to look at: {payload.note}. How is it going?",
-    permissions=[(CODE, "L2")],
-)
-
-
 def open_app(url: str) -> Prowess:
-    return prowess.open(url, skills=[REMINDER])
+    return prowess.open(url)
 
 
 def engine_of(app: Prowess, url: str) -> PGQueuerEngine | EmbeddedEngine:
@@ -62,7 +42,7 @@ def prepare(url: str) -> None:
             user = f"u{number}"
             with parts.log.transaction(TENANT) as transaction:
                 parts.chat.take_seat(transaction, TENANT, ChatRef("conversation", f"c{number}"), user, AGENT)
-            app.grant(user=user, skill="reminder", code=CODE, tenant=TENANT)
+            app.grant(user=user, skill=SKILL_ID, code=CODE, tenant=TENANT)
 
 
 def add(url: str, name: str, count: int, due: datetime) -> None:
@@ -93,7 +73,7 @@ def _reminder(name: str, number: int, due: datetime) -> NewJob:
         due=due,
         agent=AGENT,
         chat=chat,
-        skill=("reminder", "1.0.0"),
+        skill=(SKILL_ID, "1.0.0"),
     )
 
 
@@ -133,12 +113,8 @@ class Server:
 
     def serve(self, stop: threading.Event, ready: threading.Event) -> None:
         with open_app(self._url) as app:
-            parts = app._parts
-            gate = BackgroundGate(parts.log, parts.reader, parts.engine.rights)
-            runner = SkillRunner(parts.log, gate, parts.memory, parts.secrets)
-            worker = Worker(parts.log, {Task.SKILL: runner})
-            asyncio.run(self._serve(engine_of(app, self._url), _Metered(worker, self._meter), stop, ready))
-            worker.close()
+            work = _Metered(app._parts.worker, self._meter)
+            asyncio.run(self._serve(engine_of(app, self._url), work, stop, ready))
 
     async def _serve(self, engine: Any, work: Any, stop: threading.Event, ready: threading.Event) -> None:
         stopping = asyncio.Event()
