@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from prowess.chat.model import Agent, Message
     from prowess.errors import (
         Conflict,
+        DeliveryError,
         Denied,
         InvalidInput,
         LimitExceeded,
@@ -89,6 +90,7 @@ _HOMES = {
     "prowess.chat.model": ("Agent", "Message"),
     "prowess.errors": (
         "Conflict",
+        "DeliveryError",
         "Denied",
         "InvalidInput",
         "LimitExceeded",
@@ -145,6 +147,7 @@ __all__ = [
     "CommandGuard",
     "Conflict",
     "Decision",
+    "DeliveryError",
     "Denied",
     "EffectiveAction",
     "Event",

@@ -10,7 +10,8 @@
     ├── Conflict          409  somebody else was first, or an id was used for something else
     ├── LimitExceeded     429  a per-turn or per-tool limit was reached
     ├── StorageError      503  the database is missing, newer than this program, or unusable
-    └── VoiceError        502  the model could not answer
+    ├── VoiceError        502  the model could not answer
+    └── DeliveryError     502  a receiver of notifications did not take one
 
 An error is a stable ``code`` plus fields. Its words live in ``messages/en`` and ``messages/zh``, so every
 face shows the same sentence in the reader's language. The JSON shape is that of ``docs/contracts.md``:
@@ -26,6 +27,7 @@ from prowess.messages import render
 
 __all__ = [
     "Conflict",
+    "DeliveryError",
     "Denied",
     "InvalidInput",
     "LimitExceeded",
@@ -122,5 +124,11 @@ class StorageError(ProwessError):
 
 class VoiceError(ProwessError):
     """The model port failed; the turn is recorded and can be repeated with the same message id."""
+
+    http_status = 502
+
+
+class DeliveryError(ProwessError):
+    """A notification was not delivered: the receiver could not be reached, or did not answer with a 2xx."""
 
     http_status = 502

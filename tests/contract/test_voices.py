@@ -59,7 +59,7 @@ def test_t10_an_error_of_the_port_keeps_its_code(open_app: OpenApp, voice: Scrip
         turn(app, "m1", "hello")
     assert refused.value is voice.error
     (failed,) = [event for event in app.events() if event.type == "turn.failed"]
-    assert failed.data == {"error_code": "voice_failed"}
+    assert failed.data == {"error_code": "voice_failed", "origin": "user"}
 
 
 @pytest.mark.parametrize("reply", ["", "  \n", "bell \x07", "x" * 200_001], ids=["empty", "space", "control", "long"])

@@ -26,7 +26,8 @@ from prowess import (
     tool_skill,
     workflow_skill,
 )
-from prowess.automation.jobs.model import Job, NewJob
+from prowess.automation.jobs.model import Job, NewJob, Task
+from prowess.chat.model import ChatRef
 from prowess.db.engine import Database
 from prowess.db.metadata import metadata
 from prowess.kernel.text import fold
@@ -244,6 +245,26 @@ def many_check_ins(app: Prowess, count: int, at: datetime) -> list[Job]:
     with parts.log.transaction(first.tenant) as transaction:
         added = [parts.ledger.add(transaction, new) for _ in range(count - 1)]
     return [first, *(job for job in added if job is not None)]
+
+
+def add_jobs(app: Prowess, skill: str, count: int, *, note: str = "x", conversation: str = CHAT) -> list[Job]:
+    """Jobs of a background skill that are due at once, added in one transaction by the server itself."""
+    parts, chat = app._parts, ChatRef("conversation", conversation)
+    payload = {"agent_id": AGENT, "agent_name": "Mira", "conversation_id": conversation, "note": note}
+    with parts.log.transaction("default") as transaction:
+        parts.chat.take_seat(transaction, "default", chat, USER, AGENT)
+        new = NewJob(
+            tenant="default",
+            user=USER,
+            agent=AGENT,
+            chat=chat,
+            task=Task.SKILL,
+            skill=(skill, "1.0.0"),
+            payload=payload,
+            due=transaction.now,
+        )
+        added = [parts.ledger.add(transaction, new) for _ in range(count)]
+    return [job for job in added if job is not None]
 
 
 # --- what is in the database -----------------------------------------------------------------------------------------

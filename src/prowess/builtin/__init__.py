@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prowess.builtin import (
     daily_planning,
+    daily_report,
     goal_check_in_reminder,
     long_term_goal_planning,
     meeting_minutes,
@@ -22,4 +23,5 @@ def builtin_skills() -> tuple[SkillDefinition, ...]:
         daily_planning.skill(),
         meeting_minutes.skill(),
         goal_check_in_reminder.skill(),
+        daily_report.skill(),
     )

@@ -138,6 +138,15 @@ _RECOUNT = _CHAT_ROW.values(
     last_message_at=select(func.max(messages.c.created_at)).where(_OF_CHAT).scalar_subquery(),
     last_reply_id=_LAST_REPLY.scalar_subquery(),
 )
+_LOCK_CHAT = (
+    select(conversations.c.id)
+    .where(
+        conversations.c.tenant == bindparam("of_tenant"),
+        conversations.c.kind == bindparam("of_kind"),
+        conversations.c.id == bindparam("of_chat"),
+    )
+    .with_for_update()
+)
 _MESSAGE_COLUMNS = tuple(column.name for column in messages.columns if column.name != "seq")
 _INSERT_NEW = Many.insert(messages, _MESSAGE_COLUMNS, ignore_known=True)
 _INSERT_MESSAGE = Statement(insert(messages).inline(), _MESSAGE_COLUMNS)
@@ -273,12 +282,13 @@ def find_message(connection: Connection, tenant: str, ref: ChatRef, message_id: 
 def insert_message(connection: Connection, tenant: str, message: Message) -> None:
     """Store a message and count it; raises ``IntegrityError`` where its id is taken in this chat (ruling 12.26)."""
     row = _message_row(tenant, message)
-    _INSERT_MESSAGE.run(connection, row)
+    # Counted first: that locks the conversation, so that the order of its messages is the order of its last replies.
     where = {"of_tenant": tenant, "of_kind": message.chat.kind, "of_chat": message.chat.id, "at": row["created_at"]}
     if message.author_kind == "agent":
         _COUNT_REPLY.run(connection, where | {"reply": message.id})
     else:
         _COUNT_MESSAGE.run(connection, where)
+    _INSERT_MESSAGE.run(connection, row)
 
 
 def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]) -> int:
@@ -290,7 +300,8 @@ def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]
     by_chat: dict[ChatRef, list[Message]] = {}
     for message in said:
         by_chat.setdefault(message.chat, []).append(message)
-    if connection.dialect.name == "postgresql":  # SQLite has one writer anyway
+    # Locked first, so that the order of its messages is the order of its last replies; SQLite has one writer anyway.
+    if connection.dialect.name == "postgresql":
         kinds, ids = zip(*by_chat, strict=True)
         connection.exec_driver_sql(_LOCK_CHATS, (list(kinds), list(ids), tenant))
     rows = [_message_row(tenant, message) for message in said]
@@ -310,6 +321,7 @@ def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]
 def recount(connection: Connection, tenant: str, chat: ChatRef) -> None:
     """Set a conversation's counters to what is stored: number of messages, time of the last, last reply (B8)."""
     where = {"of_tenant": tenant, "of_kind": chat.kind, "of_chat": chat.id}
+    connection.execute(_LOCK_CHAT, where)  # a statement of its own: the count must see what its holder committed
     connection.execute(_RECOUNT, where)
 
 

@@ -13,6 +13,7 @@ from prowess.cli import (
     automations,
     jobs,
     memory,
+    notifications,
     permissions,
     records,
     roles,
@@ -43,6 +44,7 @@ app.add_typer(secrets.app, name="secrets")
 app.add_typer(memory.app, name="memory")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(automations.app, name="automations")
+app.add_typer(notifications.app, name="notifications")
 for name, group in records.groups.items():
     app.add_typer(group, name=name)
 

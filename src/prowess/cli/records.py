@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from prowess.cli import audit as evidence
+from prowess.cli.notifications import alerts
 from prowess.cli.output import Db, Json, Tenant, User, command, opened, print_json, print_table, say, show
 from prowess.errors import InvalidInput
 
@@ -14,8 +15,8 @@ sessions = typer.Typer(help="Workflow sessions.", no_args_is_help=True)
 runs = typer.Typer(help="Uses of skills.", no_args_is_help=True)
 audit = typer.Typer(help="Who let it happen, and why.", no_args_is_help=True)
 agents = typer.Typer(help="Agents.", no_args_is_help=True)
-for name, function in (("seal", evidence.seal), ("verify", evidence.verify), ("export", evidence.export)):
-    audit.command(name)(function)
+for function in (evidence.seal, evidence.verify, evidence.export, alerts):
+    audit.command(function.__name__)(function)
 
 groups = {"sessions": sessions, "runs": runs, "audit": audit, "agents": agents}
 

@@ -45,7 +45,10 @@ class Follower:
 
         A handler that raises leaves its batch for the next call.
         """
-        self._register()
+        with self._log.database.read() as connection:
+            known = connection.execute(_CURSOR, {"follower": self._name}).scalar()
+        if known is None:  # a look is cheaper than a write, where nothing has happened
+            self._register()
         handled = 0
         while (count := self._step()) is not None:
             handled += count

@@ -80,6 +80,11 @@ EVENT_TYPES: Mapping[str, EventType] = {
     "automation.skipped": EventType("a fire came to nothing", audit=True),
     "incident.opened": EventType("an automation failed for good and needs somebody", audit=True),
     "job.cancelled": EventType("a job was cancelled before it started", audit=True),
+    "notification_hook.added": EventType("a webhook for notifications was made", audit=True),
+    "notification_hook.removed": EventType("a webhook for notifications was removed", audit=True),
+    "notification_hook.failing": EventType("a notification could not be delivered by a webhook", audit=True),
+    "notification_hook.paused": EventType("a receiver said that its webhook is gone; it is used no more", audit=True),
+    "notification_hook.recovered": EventType("a webhook for notifications delivers again", audit=True),
 }
 
 

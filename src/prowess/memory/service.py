@@ -164,9 +164,13 @@ class ScopedMemories:
         A query of common words alone ("what do you remember about me") asks for the most important ones; one without
         any word asks for nothing.
         """
-        if not terms_of(query):
-            return ()
-        terms = query_terms(query)
+        return self._found(query_terms(query), limit) if terms_of(query) else ()
+
+    def most_important(self, limit: int) -> tuple[MemoryHit, ...]:
+        """At most ``limit`` active memories, the most important first."""
+        return self._found(frozenset(), limit)
+
+    def _found(self, terms: frozenset[str], limit: int) -> tuple[MemoryHit, ...]:
         find = find_by_terms if terms else find_most_important
         now_ms = to_ms(self._log.clock.now())
         with self._log.database.read() as connection:

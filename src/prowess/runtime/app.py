@@ -19,6 +19,7 @@ from prowess.kernel.ids import IdSource
 from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.jobs import Jobs
 from prowess.runtime.facade.memory import Memories
+from prowess.runtime.facade.notifications import Notifications
 from prowess.runtime.facade.permissions import Permissions
 from prowess.runtime.facade.records import Records
 from prowess.runtime.facade.secrets import Secrets
@@ -34,7 +35,7 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Jobs, Records):
+class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Jobs, Notifications, Records):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -78,6 +79,7 @@ def open(
     seals: str | Path | None = None,
     lease: timedelta = LEASE,
     observe: Observer | None = None,
+    outgoing_hosts: Iterable[str] = (),
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -96,6 +98,7 @@ def open(
     of work, not for production. ``seals``: the file outside the database to which seals of the log are appended
     (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``lease``: how long a worker may be
     silent before its jobs are taken over. ``observe`` is told where each job is, for tests.
+    ``outgoing_hosts``: where webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15).
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
@@ -123,6 +126,7 @@ def open(
         seals=seals,
         lease=lease,
         observe=observe,
+        outgoing_hosts=outgoing_hosts,
     )
     return Prowess(wire(url, options))
 

@@ -69,11 +69,13 @@ class Options:
     seals: str | Path | None = None
     lease: timedelta = LEASE
     observe: Observer | None = None
+    outgoing_hosts: Iterable[str] = ()
 
 
 RESOLVER_VARIABLE = "PROWESS_RESOLVER"
 POLICIES_VARIABLE = "PROWESS_POLICIES"
 MODE_VARIABLE = "PROWESS_MODE"
+OUTGOING_HOSTS_VARIABLE = "PROWESS_OUTGOING_HOSTS"
 MODEL_VARIABLE = "PROWESS_MODEL"
 MODEL_URL_VARIABLE = "PROWESS_MODEL_URL"
 MODEL_KEY_VARIABLE = "PROWESS_MODEL_KEY"
@@ -85,10 +87,11 @@ class EnvironmentOptions(TypedDict, total=False):
     resolver: Literal["roles"]
     policies: tuple[str, ...]
     mode: Mode
+    outgoing_hosts: tuple[str, ...]
 
 
 def environment_options(environment: Mapping[str, str] | None = None) -> EnvironmentOptions:
-    """``PROWESS_RESOLVER``, ``PROWESS_POLICIES`` and ``PROWESS_MODE``, where they are set and not empty.
+    """What is set and not empty of ``PROWESS_RESOLVER``, ``_POLICIES``, ``_MODE`` and ``_OUTGOING_HOSTS``.
 
     Raises ``InvalidInput('bad_setting')``: a word that is not understood must not leave everything open.
     """
@@ -104,6 +107,8 @@ def environment_options(environment: Mapping[str, str] | None = None) -> Environ
         if mode not in tuple(Mode):
             raise InvalidInput("bad_setting", variable=MODE_VARIABLE, known=[str(known) for known in Mode])
         found["mode"] = Mode(mode)
+    if hosts := tuple(filter(None, variables.get(OUTGOING_HOSTS_VARIABLE, "").replace(",", " ").split())):
+        found["outgoing_hosts"] = hosts
     return found
 
 

@@ -14,13 +14,19 @@ from prowess.access.roles.service import RoleResolver, RoleService
 from prowess.access.service import GrantService
 from prowess.access.standing.service import StandingService
 from prowess.adapters.engines.embedded import EmbeddedEngine
+from prowess.adapters.notifiers.closed import ClosedNotifier
 from prowess.adapters.voices.offline import OfflineVoice
 from prowess.automation.jobs.ledger import JobLedger
 from prowess.automation.jobs.model import Task
 from prowess.automation.jobs.runner import Runner
 from prowess.automation.jobs.worker import Worker
+from prowess.automation.notifications.addresses import Allowlist
+from prowess.automation.notifications.hooks import HookService
+from prowess.automation.notifications.ports import Notifier
+from prowess.automation.notifications.service import NotificationService
 from prowess.automation.ports import JobEngine
 from prowess.automation.scheduling import JobScheduler
+from prowess.automation.tasks.deliveries import DeliveryRunner
 from prowess.automation.tasks.skills import SkillRunner
 from prowess.builtin import builtin_skills
 from prowess.chat.service import ChatService
@@ -85,6 +91,8 @@ class Parts:
     scheduler: JobScheduler
     worker: Worker
     job_engine: JobEngine
+    notifications: NotificationService
+    hooks: HookService
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -142,7 +150,12 @@ def _join(
         limits=limits,
     )
     ledger, background = JobLedger(log, ids), BackgroundGate(log, reader, engine.rights, guards)
-    runners: dict[Task, Runner] = {Task.SKILL: SkillRunner(log, background, memory, secrets)}
+    notifications = NotificationService(log, ids, ledger)
+    hooks = HookService(log, ids, secrets, _notifier(options))
+    runners: dict[Task, Runner] = {
+        Task.SKILL: SkillRunner(log, background, memory, secrets),
+        Task.DELIVERY: DeliveryRunner(log, hooks),
+    }
     job_engine = EmbeddedEngine(clock)
     ledger.wake = job_engine.wake
     return Parts(
@@ -168,9 +181,21 @@ def _join(
         seals=SealService(log, _anchor(database, options)),
         ledger=ledger,
         scheduler=JobScheduler(log, ids, chat, background, ledger),
-        worker=Worker(log, runners, lease=options.lease, observe=options.observe),
+        worker=Worker(log, runners, [notifications.look_after], lease=options.lease, observe=options.observe),
         job_engine=job_engine,
+        notifications=notifications,
+        hooks=hooks,
     )
+
+
+def _notifier(options: Options) -> Notifier:
+    """What carries notifications outside: nothing, where no host is allowed."""
+    allowlist = Allowlist.of(options.outgoing_hosts)
+    if not allowlist.endpoints:
+        return ClosedNotifier()
+    from prowess.adapters.notifiers.webhook import WebhookNotifier
+
+    return WebhookNotifier(allowlist)
 
 
 def _anchor(database: Database, options: Options) -> Path | None:

@@ -115,7 +115,7 @@ class TurnWriter:
             if run is not None:
                 duration = milliseconds(transaction.now - plan.started_at)
                 finish_run(transaction.connection, run.id, RunStatus.FAILED, code, duration)
-            emit(transaction, "turn.failed", plan.request, error_code=code)
+            emit(transaction, "turn.failed", plan.request, error_code=code, origin=plan.request.origin)
 
     def _open(self, transaction: Transaction, request: TurnRequest, reading: TurnReading) -> None:
         """What every turn begins with."""

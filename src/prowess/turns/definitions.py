@@ -118,6 +118,45 @@ class MemoryReader(Protocol):
         """At most ``limit`` active memories that match, best first; the most important ones where it names nothing."""
         ...
 
+    def most_important(self, limit: int) -> tuple[MemoryHit, ...]:
+        """At most ``limit`` active memories, the most important first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SkillActivity:
+    """How often one skill was used, and how that ended; uses that still go on are in ``uses`` alone."""
+
+    skill_id: str
+    uses: int
+    completed: int
+    failed: int
+    denied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What passed between one user and one agent in a span of time: counts and ids, never text."""
+
+    said: int
+    """messages of the user"""
+    answered: int
+    """messages of the agent"""
+    fired: int
+    """messages that a trigger sent"""
+    skills: tuple[SkillActivity, ...]
+    """most used first"""
+    waiting: tuple[str, ...]
+    """skills whose session waits for the user's answer"""
+
+
+class ActivityReader(Protocol):
+    """The activity of this user with this agent, and of nobody else."""
+
+    def since(self, start: datetime) -> Activity:
+        """From ``start`` until now."""
+        ...
+
 
 class CancelToken:
     """Set when a tool call timed out or its turn was stopped; a handler that loops looks at it."""
@@ -147,6 +186,8 @@ class ToolContext:
     cancel: CancelToken
     memories: MemoryReader | None = None
     """set where the skill declared and was granted ``memory:read``"""
+    activity: ActivityReader | None = None
+    """set where the skill declared and was granted ``activity:read``"""
     secrets: Mapping[str, SecretStr] = field(default_factory=dict, repr=False)
     """what the declared slots hold, by name; ``get_secret_value()`` shows it"""
 

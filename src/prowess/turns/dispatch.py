@@ -27,6 +27,7 @@ from prowess.kernel.ids import IdSource
 from prowess.memory.service import MemoryService
 from prowess.messages import render
 from prowess.secrets.service import SecretService
+from prowess.turns.activity import ACTIVITY, ScopedActivity
 from prowess.turns.definitions import CancelToken, ToolContext
 from prowess.turns.emitting import emit_call
 from prowess.turns.executions import (
@@ -299,6 +300,7 @@ class Dispatcher:
             cancel=CancelToken(),
             secrets=self._opened(call),
             memories=self._memory.reader(request.tenant, request.user, request.agent, layers) if readable else None,
+            activity=ScopedActivity(self._log, request) if ACTIVITY in granted else None,
         )
 
     def _finish(

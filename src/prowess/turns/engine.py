@@ -43,7 +43,7 @@ from prowess.turns.request import TurnRequest, TurnResult
 from prowess.turns.results import as_voice_error, note_call, set_run, tool_turn, turn_result
 from prowess.turns.runs import RunStatus
 from prowess.turns.safety import SafetyPolicy, SafetyResponse
-from prowess.turns.selectors import parse_command
+from prowess.turns.selectors import parse_command, words_of
 from prowess.turns.store import TurnRecord
 from prowess.turns.toolbox import PlanToolBox
 from prowess.turns.view import Rights, stricter, unseen_verdict
@@ -329,7 +329,7 @@ class TurnEngine:
             instruction=redacted_instruction(record.instruction, self._log.redactor(request.tenant)),
             reply=reply,
             replayed=replayed,
-            language=language_of(request.text, reading.facts.agent.language),
+            language=language_of(words_of(request.text), reading.facts.agent.language),
             started_at=reading.facts.now,
             view=reading.view,
             equipped=lambda: self._equipped(request),

@@ -21,7 +21,7 @@ from prowess.turns.runners import workflow
 from prowess.turns.runners.prompt import build_prompt_instruction
 from prowess.turns.runs import RunStatus
 from prowess.turns.safety import SafetyResponse
-from prowess.turns.selectors import parse_command, select
+from prowess.turns.selectors import parse_command, select, words_of
 from prowess.turns.sessions.model import Session, SessionStatus
 from prowess.turns.words import instruct
 
@@ -88,7 +88,7 @@ class Executor:
         A slash command is never taken for an answer: it steers the session, or addresses the skill that it names.
         Raises ``LimitExceeded('session_stack_full')``.
         """
-        language = language_of(request.text, facts.agent.language)
+        language = language_of(words_of(request.text), facts.agent.language)
         command = parse_command(request.text)
         control = commands.control_of_command(command)
         if control is None and command is None and (facts.session is not None or facts.parked):

@@ -15,7 +15,7 @@ from prowess.cli.main import app
 Run = Callable[..., Result]
 SETTINGS = (
     "PROWESS_RESOLVER", "PROWESS_POLICIES", "PROWESS_MODE", "PROWESS_MODEL", "PROWESS_MODEL_URL", "PROWESS_MODEL_KEY",
-    "PROWESS_SECRET_KEY", "PROWESS_SECRET_KEY_FILE", "OPENAI_API_KEY",
+    "PROWESS_SECRET_KEY", "PROWESS_SECRET_KEY_FILE", "PROWESS_OUTGOING_HOSTS", "OPENAI_API_KEY",
 )  # fmt: skip
 """not taken from whoever runs the tests"""
 

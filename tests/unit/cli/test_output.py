@@ -50,9 +50,11 @@ def test_the_commands_are_those_of_the_contract() -> None:
         *(f"permissions {name}" for name in permissions.split()),
         *(f"roles {name}" for name in roles.split()),
         *(f"secrets {name}" for name in "new-key set list delete rotate".split()),
+        "notifications list", "notifications read",
+        *(f"notifications hooks {name}" for name in "add list remove test".split()),
         *(f"jobs {name}" for name in "list show add cancel".split()),
         "memory list", "memory add", "memory correct", "memory export", "memory delete",
-        "sessions list", "sessions cancel", "runs list", "audit list", "audit seal", "audit verify", "audit export", "agents list", "agents create", "agents design", "automations next",
+        "sessions list", "sessions cancel", "runs list", "audit list", "audit alerts", "audit seal", "audit verify", "audit export", "agents list", "agents create", "agents design", "automations next",
     } == {" ".join(path) for path in COMMANDS}  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ class Hold:
     """to be asked in every transaction that has an effect; raises ``Conflict('lease_lost')``"""
     cancel: CancelToken
     """set once the lease is lost or the worker stops"""
+    observe: Callable[[str], None]
+    """(point): told before and after each effect, for tests that stop or kill a worker there"""
 
 
 class Runner:

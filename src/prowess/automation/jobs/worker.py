@@ -222,7 +222,7 @@ class Worker:
         claimed = self._claim(runner, job, prepared)
         if claimed is None:
             return
-        hold = Hold(fence_of(claimed), CancelToken())
+        hold = Hold(fence_of(claimed), CancelToken(), lambda point: self._observe(point, job.id))
         self.leases.hold(claimed, hold.cancel)
         try:
             self._observe("after_claim", job.id)

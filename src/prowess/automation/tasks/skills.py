@@ -132,10 +132,12 @@ class _Sender:
             decision = self._gate.decide(transaction.connection, [self._item])[self._job.id]
             audit_decision(transaction, self._job, decision)
             if decision.allowed:
+                self._hold.observe("before_effect")
                 message = _message(self._item.call, message_id, text, transaction)
                 insert_messages(transaction.connection, self._job.tenant, [message])
         if not decision.allowed:
             raise denied(decision)
+        self._hold.observe("after_effect")
         self._sent += 1
         return message_id
 

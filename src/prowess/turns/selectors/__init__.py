@@ -12,10 +12,10 @@ from prowess.kernel.text import fold
 from prowess.skills.manifest import ChatScope
 from prowess.turns.definitions import SkillDefinition, serves_turns
 from prowess.turns.request import Selection
-from prowess.turns.selectors.explicit import Command, parse_command, select_explicit
+from prowess.turns.selectors.explicit import Command, parse_command, select_explicit, words_of
 from prowess.turns.selectors.rule import select_by_rule
 
-__all__ = ["Command", "parse_command", "select", "select_by_rule", "select_explicit"]
+__all__ = ["Command", "parse_command", "select", "select_by_rule", "select_explicit", "words_of"]
 
 
 def select(text: str, candidates: Sequence[SkillDefinition], scope: ChatScope) -> Selection | None:

@@ -33,6 +33,12 @@ def parse_command(text: str) -> Command | None:
     return Command(normalise_skill_name(match.group(2)), text[match.end() :].strip(), match.group(1) is not None)
 
 
+def words_of(text: str) -> str:
+    """What a person says in ``text`` beside the command it begins with: a name of a skill is no language."""
+    command = parse_command(text)
+    return text if command is None else command.argument
+
+
 def select_explicit(command: Command, candidates: Sequence[SkillDefinition]) -> Selection:
     """The candidate that the command names.
 

@@ -1,0 +1,1 @@
+"""Notifiers: what carries notifications to receivers outside."""
