@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Worker:
-    """One ``tests.chaos.worker`` process; nothing here waits for longer than the limit."""
+    """One process, of ``tests.chaos.worker`` mostly; nothing here waits for longer than the limit."""
 
-    def __init__(self, plan: dict[str, Any], folder: Path) -> None:
+    def __init__(self, plan: dict[str, Any], folder: Path, module: str) -> None:
         self._errors = folder / f"errors-{id(self)}"
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.worker", json.dumps(plan)],
+                [sys.executable, "-m", module, json.dumps(plan)],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -91,8 +91,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
     """Starts a worker process with a plan."""
     started: list[Worker] = []
 
-    def start_one(**plan: Any) -> Worker:
-        started.append(Worker(plan, tmp_path))
+    def start_one(module: str = "tests.chaos.worker", **plan: Any) -> Worker:
+        started.append(Worker(plan, tmp_path, module))
         return started[-1]
 
     yield start_one

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from prowess.access.model import Grant, GrantScope, GrantStatus
 from prowess.db.engine import REDACTOR
 from prowess.db.metadata import instant, metadata
-from prowess.db.statements import Statement
+from prowess.db.statements import Statement, among
 from prowess.kernel.clock import from_ms, to_ms
 
 grants = Table(
@@ -62,7 +62,7 @@ _ACTIVE_FOR_SKILL = Statement(
 )
 _ACTIVE_OF_USERS = select(grants).where(
     grants.c.tenant == bindparam("tenant"),
-    grants.c.user_id.in_(bindparam("users", expanding=True)),
+    among(grants.c.user_id, "users"),
     grants.c.skill_id == bindparam("skill"),
     grants.c.status == literal_column("'active'"),
 )

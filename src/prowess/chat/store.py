@@ -25,7 +25,7 @@ from sqlalchemy import (
 from prowess.access.filters import EVERYTHING, NOTHING, SkillFilter, stored_filter
 from prowess.chat.model import Agent, ChatRef, Conversation, Message
 from prowess.db.metadata import BigIntKey, instant, metadata
-from prowess.db.statements import Statement
+from prowess.db.statements import Many, Statement
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.clock import from_ms, to_ms
 
@@ -111,12 +111,19 @@ _CHAT_ROW = update(conversations).where(
 _COUNTED = {"message_count": conversations.c.message_count + 1, "last_message_at": bindparam("at")}
 _COUNT_MESSAGE = Statement(_CHAT_ROW.values(**_COUNTED))
 _COUNT_REPLY = Statement(_CHAT_ROW.values(**_COUNTED, last_reply_id=bindparam("reply")))
-_COUNT_MANY = Statement(
-    _CHAT_ROW.values(
-        message_count=conversations.c.message_count + bindparam("added"),
-        last_message_at=bindparam("at"),
-        last_reply_id=bindparam("reply"),
-    )
+_COUNT_MANY = Many(
+    sqlite="UPDATE conversations SET message_count = message_count + ?, last_message_at = ?, last_reply_id = ?"
+    " WHERE tenant = ? AND kind = ? AND id = ?",
+    postgresql="UPDATE conversations AS c SET message_count = c.message_count + said.added, last_message_at = said.at,"
+    " last_reply_id = said.reply"
+    " FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[])"
+    " AS said(added, at, reply, tenant, kind, id)"
+    " WHERE c.tenant = said.tenant AND c.kind = said.kind AND c.id = said.id",
+)
+# Sorted, so that two writers take the locks in the same order.
+_LOCK_CHATS = (
+    "SELECT c.id FROM conversations AS c JOIN unnest(%s::text[], %s::text[]) AS said(kind, id) USING (kind, id)"
+    " WHERE c.tenant = %s ORDER BY c.kind, c.id FOR UPDATE OF c"
 )
 _OF_CHAT = (
     (messages.c.tenant == conversations.c.tenant)
@@ -140,16 +147,9 @@ _LOCK_CHAT = (
     )
     .with_for_update()
 )
-_KNOWN = select(messages.c.id).where(
-    messages.c.tenant == bindparam("tenant"),
-    messages.c.chat_kind == bindparam("kind"),
-    messages.c.chat_id == bindparam("chat"),
-    messages.c.id.in_(bindparam("ids", expanding=True)),
-)
-_INSERT_MANY = insert(messages).inline()
-_INSERT_MESSAGE = Statement(
-    insert(messages).inline(), [column.name for column in messages.columns if column.name != "seq"]
-)
+_MESSAGE_COLUMNS = tuple(column.name for column in messages.columns if column.name != "seq")
+_INSERT_NEW = Many.insert(messages, _MESSAGE_COLUMNS, ignore_known=True)
+_INSERT_MESSAGE = Statement(insert(messages).inline(), _MESSAGE_COLUMNS)
 _INSERT_CONVERSATION = Statement(insert(conversations).inline())
 _INSERT_MEMBER = Statement(insert(group_members).inline())
 _INSERT_AGENT = Statement(insert(agents).inline())
@@ -291,36 +291,31 @@ def insert_message(connection: Connection, tenant: str, message: Message) -> Non
     _INSERT_MESSAGE.run(connection, row)
 
 
-def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]) -> frozenset[str]:
-    """Store messages of agents that may be there already; returns the ids of those that were not (B8).
+def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]) -> int:
+    """Store messages of agents that may be there already; returns how many were not (B8).
 
-    Conversations are counted up by what is new. Where a message was there, its conversation's counters are counted
-    anew, because whoever stored it may have died before counting.
+    Conversations are counted up by what is new. Where any message was there, their counters are counted anew, because
+    whoever stored it may have died before counting.
     """
     by_chat: dict[ChatRef, list[Message]] = {}
     for message in said:
         by_chat.setdefault(message.chat, []).append(message)
-    known: set[str] = set()
-    for chat, group in by_chat.items():
-        found = connection.execute(
-            _KNOWN, {"tenant": tenant, "kind": chat.kind, "chat": chat.id, "ids": [item.id for item in group]}
-        )
-        known.update(row.id for row in found)
-    new = [message for message in said if message.id not in known]
-    # Counted first: that locks the conversation, so that the order of its messages is the order of its last replies.
-    for chat, group in sorted(by_chat.items()):
-        added = [message for message in group if message.id not in known]
-        if added:
-            last = added[-1]
-            where = {"of_tenant": tenant, "of_kind": chat.kind, "of_chat": chat.id}
-            values = {"added": len(added), "at": to_ms(last.created_at), "reply": last.id}
-            _COUNT_MANY.run(connection, where | values)
-    if new:
-        connection.execute(_INSERT_MANY, [_message_row(tenant, message) for message in new])
-    for chat, group in by_chat.items():
-        if any(message.id in known for message in group):
+    # Locked first, so that the order of its messages is the order of its last replies; SQLite has one writer anyway.
+    if connection.dialect.name == "postgresql":
+        kinds, ids = zip(*by_chat, strict=True)
+        connection.exec_driver_sql(_LOCK_CHATS, (list(kinds), list(ids), tenant))
+    rows = [_message_row(tenant, message) for message in said]
+    new = _INSERT_NEW.run(connection, [[row[name] for name in _MESSAGE_COLUMNS] for row in rows])
+    if new < len(said):
+        for chat in by_chat:
             recount(connection, tenant, chat)
-    return frozenset(message.id for message in new)
+        return new
+    last = [(len(group), group[-1]) for group in by_chat.values()]
+    _COUNT_MANY.run(
+        connection,
+        [(count, to_ms(message.created_at), message.id, tenant, *message.chat) for count, message in last],
+    )
+    return new
 
 
 def recount(connection: Connection, tenant: str, chat: ChatRef) -> None:

@@ -6,17 +6,36 @@ sum. Everything else, above all queries put together at run time, goes through `
 
 from __future__ import annotations
 
+import json
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import Connection, Insert, Select, Table
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Insert,
+    Integer,
+    Select,
+    Table,
+    Text,
+    TypeDecorator,
+    bindparam,
+)
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import UpdateBase
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
 
 from prowess.db.engine import REDACTOR, redacted
 
+_TYPES = ((Text, "text"), (BigInteger, "bigint"), (Integer, "integer"), (Boolean, "boolean"))
 _Processor = Callable[[Any], Any]
 
 
@@ -26,6 +45,45 @@ class _Compiled(NamedTuple):
     """parameter names in order, where the driver takes a sequence"""
     defaults: Mapping[str, Any]
     row: Callable[[Sequence[Any]], Any]
+
+
+class _Ids(TypeDecorator[Any]):
+    """A list of ids as one parameter: an array, or JSON where there are no arrays."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(ARRAY(Text()) if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return list(value) if dialect.name == "postgresql" else json.dumps(list(value))
+
+
+class _Among(FunctionElement[bool]):
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(_Among)
+def _among_json(element: _Among, compiler: Any, **options: Any) -> str:
+    column, ids = element.clauses
+    of, given = compiler.process(column, **options), compiler.process(ids, **options)
+    return f"{of} IN (SELECT value FROM json_each({given}))"
+
+
+@compiles(_Among, "postgresql")
+def _among_array(element: _Among, compiler: Any, **options: Any) -> str:
+    column, ids = element.clauses
+    return f"{compiler.process(column, **options)} = ANY({compiler.process(ids, **options)})"
+
+
+def among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+    """Whether ``column`` is one of the ids in the parameter ``name``.
+
+    Unlike ``in_`` it is the same statement however many they are, so nothing is compiled, parsed or planned anew.
+    """
+    return _Among(column, bindparam(name, type_=_Ids()))
 
 
 def upsert(connection: Connection, table: Table) -> Any:
@@ -87,6 +145,40 @@ class Statement:
         compiled = _Compiled(str(done), names, defaults, _row_maker(self._core, dialect))
         self._compiled[dialect.name] = compiled
         return compiled
+
+
+class Many:
+    """One change, written once for each dialect, for many rows at a time.
+
+    SQLite runs it for every row; PostgreSQL once, over an array of each column's values (``unnest``): a statement a row
+    costs it several times what the row does.
+    """
+
+    def __init__(self, *, sqlite: str, postgresql: str) -> None:
+        self._sql = {"sqlite": sqlite, "postgresql": postgresql}
+
+    @classmethod
+    def insert(cls, table: Table, columns: Sequence[str], *, ignore_known: bool = False) -> Many:
+        """Insert rows, in their order, that have these columns; ``ignore_known``: but none whose key is taken."""
+        types = [next(word for kind, word in _TYPES if isinstance(table.c[name].type, kind)) for name in columns]
+        into = f"INSERT INTO {table.name} ({', '.join(columns)})"
+        arrays = ", ".join(f"%b::{kind}[]" for kind in types)
+        end = " ON CONFLICT DO NOTHING" if ignore_known else ""
+        return cls(
+            sqlite=f"{into} VALUES ({', '.join('?' * len(columns))}){end}",
+            postgresql=f"{into} SELECT * FROM unnest({arrays}){end}",
+        )
+
+    def run(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> int:
+        """Carry it out; returns how many rows it touched. Raises ``sqlalchemy.exc.IntegrityError``."""
+        if not rows:
+            return 0
+        sql = self._sql[connection.dialect.name]
+        if connection.dialect.name == "postgresql":
+            done = connection.exec_driver_sql(sql, tuple(list(column) for column in zip(*rows, strict=True)))
+        else:
+            done = connection.exec_driver_sql(sql, [tuple(row) for row in rows])
+        return int(done.rowcount)
 
 
 def _row_maker(core: Select[Any] | UpdateBase, dialect: Any) -> Callable[[Sequence[Any]], Any]:

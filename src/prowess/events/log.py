@@ -28,6 +28,7 @@ from sqlalchemy import (
 
 from prowess.db.engine import Database
 from prowess.db.metadata import BigIntKey, instant, metadata
+from prowess.db.statements import Many
 from prowess.errors import InvalidInput
 from prowess.events.model import EVENT_TYPES, Actor, Event
 from prowess.kernel.canonical import compact_json
@@ -74,10 +75,7 @@ followers = Table(
 )
 
 _COLUMNS = tuple(column.name for column in events.columns if column.name != "seq")
-_INSERT = {
-    "sqlite": f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})",
-    "postgresql": f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})",
-}
+_INSERT = Many.insert(events, _COLUMNS)
 _AFTER = (
     select(events)
     .where(events.c.seq > bindparam("after"), events.c.tenant == bindparam("tenant"))
@@ -165,7 +163,7 @@ class Transaction:
             return
         if dialect == "postgresql":
             self.connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_APPEND_LOCK})")
-        self.connection.exec_driver_sql(_INSERT[dialect], self._rows)
+        _INSERT.run(self.connection, self._rows)
 
 
 class EventLog:

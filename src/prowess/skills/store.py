@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from prowess.db.metadata import instant, metadata
-from prowess.db.statements import Statement, upsert
+from prowess.db.statements import Statement, among, upsert
 from prowess.kernel.canonical import compact_json
 from prowess.skills.manifest import SkillManifest
 from prowess.skills.names import SkillRef
@@ -100,9 +100,8 @@ _BINDINGS = Statement(
 _BINDINGS_OF = select(skill_bindings).where(
     skill_bindings.c.tenant == bindparam("tenant"),
     (
-        (skill_bindings.c.target_kind == "user") & skill_bindings.c.target_id.in_(bindparam("users", expanding=True))
-        | (skill_bindings.c.target_kind == "agent")
-        & skill_bindings.c.target_id.in_(bindparam("agents", expanding=True))
+        (skill_bindings.c.target_kind == "user") & among(skill_bindings.c.target_id, "users")
+        | (skill_bindings.c.target_kind == "agent") & among(skill_bindings.c.target_id, "agents")
     ),
 )
 

@@ -21,8 +21,9 @@ from prowess.chat.store import find_agent
 from prowess.errors import Denied
 from prowess.events.log import EventLog
 from prowess.skills.bindings import is_enabled
+from prowess.skills.catalog import Catalog
 from prowess.skills.store import Binding, TargetKind, bindings_of
-from prowess.turns.definitions import BackgroundSkill
+from prowess.turns.definitions import BackgroundSkill, SkillDefinition
 from prowess.turns.facts import FactReader
 from prowess.turns.request import TurnRequest
 from prowess.turns.view import Rights, TurnView, stricter
@@ -83,10 +84,15 @@ class BackgroundGate:
         ``newcomer``: an agent that is made with the job.
         """
         wanted = list(calls)
-        rights = {(call.user, call.agent): self._resolve(call) for call in wanted}
+        rights: dict[tuple[str, str], Rights | None] = {}
+        for call in wanted:
+            if (call.user, call.agent) not in rights:
+                rights[call.user, call.agent] = self._resolve(call)
         with self._log.database.read() as connection:
             bindings = _bindings(connection, wanted)
-            agents = {call.agent: find_agent(connection, call.tenant, call.agent) for call in wanted}
+            tenant = wanted[0].tenant if wanted else ""
+            agents = {agent: find_agent(connection, tenant, agent) for agent in {call.agent for call in wanted}}
+            catalog = self._reader.catalog(connection, tenant)
             if newcomer is not None and agents.get(newcomer.id) is None:
                 agents[newcomer.id] = newcomer
             views: dict[tuple[str, str], TurnView] = {}
@@ -102,8 +108,10 @@ class BackgroundGate:
                     view = views.get(whose)
                     if view is None:
                         chosen = _chosen(bindings, call)
-                        view = views[whose] = self._reader.view(connection, call.tenant, call.user, agent, held, chosen)
-                    found[call.job_id] = self._look(connection, call, agent, view)
+                        view = views[whose] = self._reader.view_of(
+                            connection, catalog, call.tenant, call.user, agent, held, chosen
+                        )
+                    found[call.job_id] = _look(catalog, call, agent, view)
         return {job_id: self._guarded(item) if isinstance(item, Prepared) else item for job_id, item in found.items()}
 
     def decide(self, connection: Connection, prepared: Sequence[Prepared]) -> dict[str, Decision]:
@@ -153,14 +161,6 @@ class BackgroundGate:
         except Denied:
             return None  # the audit row was written where it was asked
 
-    def _look(self, connection: Connection, call: BackgroundCall, agent: Agent, view: TurnView) -> Prepared | Unserved:
-        entry = self._reader.catalog(connection, call.tenant).get(call.skill_id, call.version)
-        if entry is None or entry.removed or not isinstance(entry.definition, BackgroundSkill):
-            return Unserved(call, "version_missing")
-        seen = view.sees(call.skill_id, call.version, entry.source)
-        reach = Verdict(True, None, "granted") if seen else Verdict(False, Layer.ENTITLEMENT, "not_granted")
-        return Prepared(call, entry.definition, agent, view, reach, ())
-
     def _guarded(self, item: Prepared) -> Prepared:
         if not self._guards:
             return item
@@ -180,3 +180,12 @@ def _bindings(
 
 def _chosen(bindings: Mapping[tuple[TargetKind, str], list[Binding]], call: BackgroundCall) -> list[Binding]:
     return [*bindings.get(("user", call.user), ()), *bindings.get(("agent", call.agent), ())]
+
+
+def _look(catalog: Catalog[SkillDefinition], call: BackgroundCall, agent: Agent, view: TurnView) -> Prepared | Unserved:
+    entry = catalog.get(call.skill_id, call.version)
+    if entry is None or entry.removed or not isinstance(entry.definition, BackgroundSkill):
+        return Unserved(call, "version_missing")
+    seen = view.sees(call.skill_id, call.version, entry.source)
+    reach = Verdict(True, None, "granted") if seen else Verdict(False, Layer.ENTITLEMENT, "not_granted")
+    return Prepared(call, entry.definition, agent, view, reach, ())

@@ -79,13 +79,13 @@ class FactReader:
     ) -> TurnView:
         """What a call with these rights sees of the tenant's catalog; ``bindings`` where they were read before."""
         catalog = self._catalog.snapshot(connection, tenant)
-        return self._view(connection, catalog, tenant, user, agent, rights, bindings)
+        return self.view_of(connection, catalog, tenant, user, agent, rights, bindings)
 
     def catalog(self, connection: Connection, tenant: str) -> Catalog[SkillDefinition]:
         """The tenant's catalog as of this transaction."""
         return self._catalog.snapshot(connection, tenant)
 
-    def _view(
+    def view_of(
         self,
         connection: Connection,
         catalog: Catalog[SkillDefinition],
@@ -95,6 +95,7 @@ class FactReader:
         rights: Rights,
         bindings: Iterable[Binding] | None = None,
     ) -> TurnView:
+        """The same of a catalog that was read before, for many calls in one transaction."""
         if bindings is None:
             bindings = bindings_for(connection, tenant, user, agent.id)
         roles = roles_of(connection, tenant, user) if self._policies.names_roles else ()
@@ -117,7 +118,7 @@ class FactReader:
     def _reading(self, connection: Connection, request: TurnRequest, seat: Seat, rights: Rights) -> TurnReading:
         now = self._log.clock.now()
         catalog = self._catalog.snapshot(connection, request.tenant)
-        view = self._view(connection, catalog, request.tenant, request.user, seat.agent, rights)
+        view = self.view_of(connection, catalog, request.tenant, request.user, seat.agent, rights)
         live = live_sessions(connection, request.tenant, request.user, request.chat)
         current = [session for session in live if session.expires_at > now]
         own = [session for session in current if session.agent == request.agent and _seen(view, catalog, session)]

@@ -26,10 +26,10 @@ from sqlalchemy import (
     update,
 )
 
-from prowess.automation.jobs.model import Job, JobStatus, Lease, Task
+from prowess.automation.jobs.model import PENDING, Job, JobStatus, Lease, Task
 from prowess.chat.model import ChatRef
 from prowess.db.metadata import instant, metadata
-from prowess.db.statements import Statement
+from prowess.db.statements import Statement, among
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.clock import from_ms, to_ms
 
@@ -139,15 +139,15 @@ _EXPIRED = (
 )
 # Sorted, so that two workers take the locks in the same order.
 _LOCK = (
-    select(jobs.c.id, jobs.c.revision)
-    .where(jobs.c.id.in_(bindparam("ids", expanding=True)), _IS_PENDING)
+    select(jobs.c.id, jobs.c.revision, jobs.c.status)
+    .where(among(jobs.c.id, "ids"))
     .order_by(jobs.c.id)
     .with_for_update()
 )
-_SOME = select(jobs).where(jobs.c.id.in_(bindparam("ids", expanding=True))).order_by(jobs.c.id)
+_SOME = select(jobs).where(among(jobs.c.id, "ids")).order_by(jobs.c.id)
 _CLAIM = (
     update(jobs)
-    .where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+    .where(among(jobs.c.id, "ids"))
     .values(
         status="running",
         revision=jobs.c.revision + 1,
@@ -160,7 +160,7 @@ _CLAIM = (
 )
 _COMPLETE = (
     update(jobs)
-    .where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+    .where(among(jobs.c.id, "ids"))
     .values(
         status="completed",
         revision=jobs.c.revision + 1,
@@ -299,7 +299,9 @@ def expired_leases(connection: Connection, now_ms: int, limit: int) -> list[Row[
 
 def lock_pending(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
     """Revision by id of those that are still pending; no other worker changes them before this transaction ends."""
-    return {row.id: row.revision for row in connection.execute(_LOCK, {"ids": sorted(ids)})}
+    # Not by the statement: SQLite would then look through all that is pending.
+    rows = connection.execute(_LOCK, {"ids": sorted(ids)})
+    return {row.id: row.revision for row in rows if row.status in PENDING}
 
 
 def claim(connection: Connection, ids: Sequence[str], owner: str, at_ms: int, until_ms: int) -> None:

@@ -160,8 +160,9 @@ class Worker:
             for start in range(0, len(group), BATCH):
                 batch = group[start : start + BATCH]
                 prepared = runner.prepare(batch)
-                instant = [job for job in batch if runner.is_instant(job, prepared)]
-                others += [job for job in batch if job not in instant]
+                instant: list[Job] = []
+                for job in batch:
+                    (instant if runner.is_instant(job, prepared) else others).append(job)
                 self._carry_out(runner, tenant, instant, prepared)
         return others
 

@@ -1,0 +1,1 @@
+"""The queues that ``prowess bench jobs`` compares, a module each."""
