@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prowess.access.resolver import CallContext, CapabilityResolver
     from prowess.access.roles.model import Role
     from prowess.access.surface import CapabilitySurface
+    from prowess.automation.triggers.model import Fire, Rehearsal, Trigger
     from prowess.chat.model import Agent, Message
     from prowess.errors import (
         Conflict,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         InvalidInput,
         LimitExceeded,
         NotFound,
+        PayloadTooLarge,
         ProwessError,
         SkillFileError,
         StorageError,
@@ -87,6 +89,7 @@ _HOMES = {
     "prowess.access.resolver": ("CallContext", "CapabilityResolver"),
     "prowess.access.roles.model": ("Role",),
     "prowess.access.surface": ("CapabilitySurface",),
+    "prowess.automation.triggers.model": ("Fire", "Rehearsal", "Trigger"),
     "prowess.chat.model": ("Agent", "Message"),
     "prowess.errors": (
         "Conflict",
@@ -95,6 +98,7 @@ _HOMES = {
         "InvalidInput",
         "LimitExceeded",
         "NotFound",
+        "PayloadTooLarge",
         "ProwessError",
         "SkillFileError",
         "StorageError",
@@ -151,6 +155,7 @@ __all__ = [
     "Denied",
     "EffectiveAction",
     "Event",
+    "Fire",
     "Grant",
     "Guard",
     "Instruction",
@@ -163,12 +168,14 @@ __all__ = [
     "Message",
     "Mode",
     "NotFound",
+    "PayloadTooLarge",
     "PermissionRequirement",
     "PlanTool",
     "Prompt",
     "PromptSkill",
     "Prowess",
     "ProwessError",
+    "Rehearsal",
     "Risk",
     "Role",
     "SafetyPolicy",
@@ -190,6 +197,7 @@ __all__ = [
     "ToolOutcome",
     "ToolSkill",
     "ToolTurn",
+    "Trigger",
     "TurnLimits",
     "TurnPlan",
     "TurnRequest",

@@ -16,6 +16,7 @@ from prowess.automation.jobs.leases import Observer
 from prowess.automation.jobs.model import LEASE
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
+from prowess.runtime.facade.automations import Automations
 from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.jobs import Jobs
 from prowess.runtime.facade.memory import Memories
@@ -35,7 +36,7 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Jobs, Notifications, Records):
+class Prowess(Turns, Chats, Permissions, Memories, Skills, Secrets, Jobs, Automations, Notifications, Records):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -80,6 +81,7 @@ def open(
     lease: timedelta = LEASE,
     observe: Observer | None = None,
     outgoing_hosts: Iterable[str] = (),
+    watch_roots: Iterable[str | Path] = (),
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -99,10 +101,11 @@ def open(
     (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``lease``: how long a worker may be
     silent before its jobs are taken over. ``observe`` is told where each job is, for tests.
     ``outgoing_hosts``: where webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15).
+    ``watch_roots``: the folders below which automations may watch files; none: no automation may.
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
-    hold, for ``resolver_required``, and ``StorageError`` for keys that cannot be used.
+    hold, for ``resolver_required``, ``watch_root_unusable``, and ``StorageError`` for keys that cannot be used.
     """
     options = Options(
         clock=clock,
@@ -127,6 +130,7 @@ def open(
         lease=lease,
         observe=observe,
         outgoing_hosts=outgoing_hosts,
+        watch_roots=watch_roots,
     )
     return Prowess(wire(url, options))
 
