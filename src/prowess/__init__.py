@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from prowess.access.resolver import CallContext, CapabilityResolver
     from prowess.access.roles.model import Role
     from prowess.access.surface import CapabilitySurface
+    from prowess.automation.triggers.model import Fire, Rehearsal, Trigger
     from prowess.chat.model import Agent, Message
     from prowess.errors import (
         Conflict,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         InvalidInput,
         LimitExceeded,
         NotFound,
+        PayloadTooLarge,
         ProwessError,
         SkillFileError,
         StorageError,
@@ -90,6 +92,7 @@ _HOMES = {
     "prowess.access.resolver": ("CallContext", "CapabilityResolver"),
     "prowess.access.roles.model": ("Role",),
     "prowess.access.surface": ("CapabilitySurface",),
+    "prowess.automation.triggers.model": ("Fire", "Rehearsal", "Trigger"),
     "prowess.chat.model": ("Agent", "Message"),
     "prowess.errors": (
         "Conflict",
@@ -98,6 +101,7 @@ _HOMES = {
         "InvalidInput",
         "LimitExceeded",
         "NotFound",
+        "PayloadTooLarge",
         "ProwessError",
         "SkillFileError",
         "StorageError",
@@ -157,6 +161,7 @@ __all__ = [
     "Denied",
     "EffectiveAction",
     "Event",
+    "Fire",
     "Grant",
     "Guard",
     "Instruction",
@@ -169,12 +174,14 @@ __all__ = [
     "Message",
     "Mode",
     "NotFound",
+    "PayloadTooLarge",
     "PermissionRequirement",
     "PlanTool",
     "Prompt",
     "PromptSkill",
     "Prowess",
     "ProwessError",
+    "Rehearsal",
     "Resumed",
     "Risk",
     "Role",
@@ -198,6 +205,7 @@ __all__ = [
     "ToolOutcome",
     "ToolSkill",
     "ToolTurn",
+    "Trigger",
     "TurnLimits",
     "TurnPlan",
     "TurnRequest",

@@ -4,7 +4,8 @@
 
     ProwessError
     ├── InvalidInput      400  the caller sent something malformed, too large or of the wrong type
-    │   └── SkillFileError 422 a skill folder or file that cannot be read; carries file and line
+    │   ├── SkillFileError 422 a skill folder or file that cannot be read; carries file and line
+    │   └── PayloadTooLarge 413 a request body beyond its limit
     ├── Denied            403  the gate said no
     ├── NotFound          404  absent, or not visible to the asker: the two answer alike (G8)
     ├── Conflict          409  somebody else was first, or an id was used for something else
@@ -32,6 +33,7 @@ __all__ = [
     "InvalidInput",
     "LimitExceeded",
     "NotFound",
+    "PayloadTooLarge",
     "ProwessError",
     "SkillFileError",
     "StorageError",
@@ -90,6 +92,12 @@ class SkillFileError(InvalidInput):
     """A skill folder or file that cannot be read. ``detail`` holds ``file`` and, where known, ``line``."""
 
     http_status = 422
+
+
+class PayloadTooLarge(InvalidInput):
+    """A request body beyond its limit; nothing of it was kept."""
+
+    http_status = 413
 
 
 class Denied(ProwessError):

@@ -54,7 +54,7 @@ def status(app: Prowess, plan: TurnPlan, name: str) -> str:
 
 def test_t11_groups_are_inactive_at_first_and_ungrouped_tools_always_active(app: Prowess, plan: TurnPlan) -> None:
     # recall is built in, a tool of no declared group
-    assert offered(plan) == ["agent-memory.search", "ready", "single"]
+    assert offered(plan) == ["agent-memory.search", "automations.propose", "daily-report.compose", "ready", "single"]
     assert [status(app, plan, name) for name in ("ready", "single", "ledger", "fixed")] == [
         "succeeded",
         "succeeded",
@@ -65,12 +65,26 @@ def test_t11_groups_are_inactive_at_first_and_ungrouped_tools_always_active(app:
 
 def test_t11_the_argument_is_the_final_list(app: Prowess, plan: TurnPlan) -> None:
     assert equip(app, plan, "books", "books").equipped.count("books") == 1
-    assert offered(plan) == ["agent-memory.search", "ledger", "shared", "single"]  # ready was put away
+    assert offered(plan) == [
+        "agent-memory.search",
+        "automations.propose",
+        "daily-report.compose",
+        "ledger",
+        "shared",
+        "single",
+    ]  # ready was put away
     equip(app, plan, "maps")
-    assert offered(plan) == ["agent-memory.search", "atlas", "shared", "single"]
+    assert offered(plan) == [
+        "agent-memory.search",
+        "automations.propose",
+        "daily-report.compose",
+        "atlas",
+        "shared",
+        "single",
+    ]
     equip(app, plan, "maps")  # again is fine
     equip(app, plan)
-    assert offered(plan) == ["agent-memory.search", "single"]
+    assert offered(plan) == ["agent-memory.search", "automations.propose", "daily-report.compose", "single"]
 
 
 def test_t11_a_call_to_an_inactive_group_is_an_error_result(app: Prowess, plan: TurnPlan) -> None:
@@ -147,7 +161,14 @@ def test_g12_a_narrow_call_leaves_what_it_does_not_see_as_it_was(open_app: OpenA
     assert offered(narrow) == ["atlas", "shared"]
     equip(app, narrow)
     assert offered(narrow) == []
-    assert offered(app.begin(request("m3", "hello"))) == ["agent-memory.search", "ledger", "shared", "single"]
+    assert offered(app.begin(request("m3", "hello"))) == [
+        "agent-memory.search",
+        "automations.propose",
+        "daily-report.compose",
+        "ledger",
+        "shared",
+        "single",
+    ]
 
 
 def test_u2_what_one_user_equips_is_not_equipped_for_another(app: Prowess) -> None:
@@ -162,7 +183,14 @@ def test_u2_what_one_user_equips_is_not_equipped_for_another(app: Prowess) -> No
 
 
 def _always(app: Prowess) -> list[str]:
-    return sorted({"memory-recall_skill_tools", "single_skill_tools"})
+    return sorted(
+        {
+            "daily-report_skill_tools",
+            "memory-recall_skill_tools",
+            "propose-automation_skill_tools",
+            "single_skill_tools",
+        }
+    )
 
 
 def test_t11_what_is_equipped_outlives_the_process(open_app: OpenApp) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache
-from zoneinfo import ZoneInfo, available_timezones
+from importlib.metadata import version
+from pathlib import Path
+from zoneinfo import TZPATH, ZoneInfo, available_timezones
 
 from prowess.errors import InvalidInput
 
@@ -24,6 +26,24 @@ def zone(name: object) -> ZoneInfo:
 @cache
 def _names() -> frozenset[str]:
     return frozenset(available_timezones()) - _NO_ZONES
+
+
+@cache
+def data_version() -> str:
+    """Which zone data is in use: stored fires are found anew when it changes (ruling 12.16).
+
+    The machine's own is preferred, as ``zoneinfo`` does; ``unknown`` where it does not say.
+    """
+    for folder in map(Path, TZPATH):
+        for name in ("+VERSION", "tzdata.zi"):
+            try:
+                with (folder / name).open(encoding="utf-8") as file:
+                    return file.readline(80).removeprefix("# version ").strip()
+            except OSError:
+                continue
+        if (folder / "UTC").exists():
+            return "unknown"
+    return version("tzdata")
 
 
 def to_utc(local: datetime, tz: tzinfo) -> datetime | None:

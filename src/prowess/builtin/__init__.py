@@ -9,6 +9,7 @@ from prowess.builtin import (
     long_term_goal_planning,
     meeting_minutes,
     memory_recall,
+    propose_automation,
 )
 from prowess.turns.definitions import SkillDefinition
 
@@ -24,4 +25,5 @@ def builtin_skills() -> tuple[SkillDefinition, ...]:
         meeting_minutes.skill(),
         goal_check_in_reminder.skill(),
         daily_report.skill(),
+        propose_automation.skill(),
     )

@@ -51,6 +51,15 @@ class ChatService:
         seated = self._is_seated(connection, tenant, chat, user, agent)
         return Seat(found, known and seated)
 
+    def may_use(self, connection: Connection, tenant: str, user: str, agent: str) -> bool:
+        """Whether ``user`` may talk to the agent at this moment; one that is absent, where it is made on first use."""
+        found = find_agent(connection, tenant, agent)
+        return self._create_missing if found is None else found.usable_by(user)
+
+    def check_own(self, connection: Connection, tenant: str, conversation: str, user: str, agent: str) -> None:
+        """Raises ``NotFound`` (``chat_not_found``, ``agent_not_found``) for a conversation of somebody else."""
+        self.find_seat(connection, tenant, ChatRef("conversation", conversation), user, agent)
+
     def take_seat(self, transaction: Transaction, tenant: str, chat: ChatRef, user: str, agent: str) -> None:
         """Make what ``find_seat`` found missing.
 

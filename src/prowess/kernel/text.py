@@ -31,6 +31,11 @@ def check_text(value: object, field: str, *, limit: int = MAX_TURN_TEXT) -> str:
     return value
 
 
+def escape_controls(text: str) -> str:
+    """``text`` with every character that ``check_text`` refuses written out as a Python escape; nothing is lost."""
+    return _CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
+
+
 def fold(text: str) -> str:
     """The form that matchers compare: NFKC, then case folded."""
     return unicodedata.normalize("NFKC", text).casefold()

@@ -17,6 +17,7 @@ from prowess.automation.jobs.model import LEASE
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
 from prowess.runtime.facade.approvals import Approvals
+from prowess.runtime.facade.automations import Automations
 from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.jobs import Jobs
 from prowess.runtime.facade.memory import Memories
@@ -36,7 +37,9 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(Turns, Chats, Permissions, Approvals, Memories, Skills, Secrets, Jobs, Notifications, Records):
+class Prowess(
+    Turns, Chats, Permissions, Approvals, Memories, Skills, Secrets, Jobs, Automations, Notifications, Records
+):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -82,6 +85,7 @@ def open(
     observe: Observer | None = None,
     outgoing_hosts: Iterable[str] = (),
     approval_lifetime: timedelta | None = None,
+    watch_roots: Iterable[str | Path] = (),
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -101,11 +105,12 @@ def open(
     (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``approval_lifetime``: how long a
     call waits for a person's yes, 1 second to 7 days (default: 30 minutes). ``lease``: how long a worker may be
     silent before its jobs are taken over. ``observe`` is told where each job is, for tests. ``outgoing_hosts``: where
-    webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15).
+    webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15). ``watch_roots``: the folders
+    below which automations may watch files; none: no automation may.
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
-    hold, for ``resolver_required``, and ``StorageError`` for keys that cannot be used.
+    hold, for ``resolver_required``, ``watch_root_unusable``, and ``StorageError`` for keys that cannot be used.
     """
     options = Options(
         clock=clock,
@@ -131,6 +136,7 @@ def open(
         observe=observe,
         outgoing_hosts=outgoing_hosts,
         approval_lifetime=approval_lifetime,
+        watch_roots=watch_roots,
     )
     return Prowess(wire(url, options))
 

@@ -67,6 +67,7 @@ class Options:
     secret_keys: KeyRing | str | Path | None = None
     drafts: bool = False
     seals: str | Path | None = None
+    watch_roots: Iterable[str | Path] = ()
     lease: timedelta = LEASE
     observe: Observer | None = None
     outgoing_hosts: Iterable[str] = ()
@@ -77,6 +78,7 @@ RESOLVER_VARIABLE = "PROWESS_RESOLVER"
 POLICIES_VARIABLE = "PROWESS_POLICIES"
 MODE_VARIABLE = "PROWESS_MODE"
 OUTGOING_HOSTS_VARIABLE = "PROWESS_OUTGOING_HOSTS"
+WATCH_VARIABLE = "PROWESS_WATCH"
 MODEL_VARIABLE = "PROWESS_MODEL"
 MODEL_URL_VARIABLE = "PROWESS_MODEL_URL"
 MODEL_KEY_VARIABLE = "PROWESS_MODEL_KEY"
@@ -89,10 +91,11 @@ class EnvironmentOptions(TypedDict, total=False):
     policies: tuple[str, ...]
     mode: Mode
     outgoing_hosts: tuple[str, ...]
+    watch_roots: tuple[str, ...]
 
 
 def environment_options(environment: Mapping[str, str] | None = None) -> EnvironmentOptions:
-    """What is set and not empty of ``PROWESS_RESOLVER``, ``_POLICIES``, ``_MODE`` and ``_OUTGOING_HOSTS``.
+    """What is set and not empty of ``PROWESS_RESOLVER``, ``_POLICIES``, ``_MODE``, ``_OUTGOING_HOSTS`` and ``_WATCH``.
 
     Raises ``InvalidInput('bad_setting')``: a word that is not understood must not leave everything open.
     """
@@ -104,6 +107,8 @@ def environment_options(environment: Mapping[str, str] | None = None) -> Environ
         found["resolver"] = "roles"
     if policies := tuple(filter(None, variables.get(POLICIES_VARIABLE, "").split(os.pathsep))):
         found["policies"] = policies
+    if roots := tuple(filter(None, variables.get(WATCH_VARIABLE, "").split(os.pathsep))):
+        found["watch_roots"] = roots
     if mode := variables.get(MODE_VARIABLE):
         if mode not in tuple(Mode):
             raise InvalidInput("bad_setting", variable=MODE_VARIABLE, known=[str(known) for known in Mode])

@@ -32,6 +32,8 @@ from prowess.automation.scheduling import JobScheduler
 from prowess.automation.tasks.approvals import ApprovalFollower, ApprovalKeeper, CallRunner, ContinueRunner
 from prowess.automation.tasks.deliveries import DeliveryRunner
 from prowess.automation.tasks.skills import SkillRunner
+from prowess.automation.tasks.turns import TurnRunner
+from prowess.automation.watching.paths import Roots
 from prowess.builtin import builtin_skills
 from prowess.chat.service import ChatService
 from prowess.db.clock import postgres_clock
@@ -44,6 +46,8 @@ from prowess.kernel.clock import Clock, SystemClock
 from prowess.kernel.ids import IdSource, RandomIds
 from prowess.kernel.names import normalise_skill_name
 from prowess.memory.service import MemoryService
+from prowess.runtime.automating import AutomationParts, join_automations
+from prowess.runtime.declared import Declared
 from prowess.runtime.settings import Options
 from prowess.secrets.keys import KEY_FILE_VARIABLE, KeyRing, read_keys
 from prowess.secrets.service import SecretService
@@ -93,6 +97,7 @@ class Parts:
     secrets: SecretService
     staging: StagingService
     seals: SealService
+    automations: AutomationParts
     ledger: JobLedger
     scheduler: JobScheduler
     worker: Worker
@@ -170,6 +175,10 @@ def _join(
     duties = [approval_keeper.look_after, ApprovalFollower(log, ledger).look_after, notifications.look_after]
     job_engine = EmbeddedEngine(clock)
     ledger.wake = job_engine.wake
+    declared, roots = Declared(log, reader, surfaces, policies, mode), Roots(options.watch_roots)
+    automations = join_automations(log, ids, chat, secrets, ledger, declared, roots)
+    dispatcher.proposals = automations.proposals
+    runners[Task.TURN] = TurnRunner(engine, automations.triggers.admit)
     return Parts(
         database=database,
         log=log,
@@ -193,6 +202,7 @@ def _join(
         secrets=secrets,
         staging=StagingService(log, ids),
         seals=SealService(log, _anchor(database, options)),
+        automations=automations,
         ledger=ledger,
         scheduler=JobScheduler(log, ids, chat, background, ledger),
         worker=Worker(log, runners, duties, lease=options.lease, observe=options.observe),

@@ -158,6 +158,17 @@ class ActivityReader(Protocol):
         ...
 
 
+class Proposals(Protocol):
+    """Where a tool may leave a trigger for the user to confirm; nothing that it leaves is active (B15, G15)."""
+
+    def propose(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Store a proposal for the calling user and agent; returns ``{"id", "name", "kind", "next"}``.
+
+        Raises ``InvalidInput``, ``NotFound``, ``Denied`` and ``LimitExceeded`` for one that could never be confirmed.
+        """
+        ...
+
+
 class CancelToken:
     """Set when a tool call timed out or its turn was stopped; a handler that loops looks at it."""
 
@@ -188,6 +199,8 @@ class ToolContext:
     """set where the skill declared and was granted ``memory:read``"""
     activity: ActivityReader | None = None
     """set where the skill declared and was granted ``activity:read``"""
+    proposals: Proposals | None = None
+    """set where the skill declared and was granted ``automation:propose``"""
     secrets: Mapping[str, SecretStr] = field(default_factory=dict, repr=False)
     """what the declared slots hold, by name; ``get_secret_value()`` shows it"""
 

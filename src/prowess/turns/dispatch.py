@@ -31,7 +31,7 @@ from prowess.messages import render
 from prowess.secrets.service import SecretService
 from prowess.turns.activity import ACTIVITY, ScopedActivity
 from prowess.turns.asking import asked_call, kept_arguments, seats_of
-from prowess.turns.definitions import CancelToken, ToolContext
+from prowess.turns.definitions import CancelToken, Proposals, ToolContext
 from prowess.turns.emitting import emit_call
 from prowess.turns.executions import (
     Execution,
@@ -60,6 +60,8 @@ logger = logging.getLogger(__name__)
 
 
 Arguments = Callable[[], Mapping[str, Any]]
+ProposalSource = Callable[[TurnRequest], Proposals]
+"""(the turn) → where a tool of it leaves proposals"""
 
 
 class _Admission(NamedTuple):
@@ -92,6 +94,8 @@ class Dispatcher:
         self._secrets = secrets
         self.approvals = approvals
         self._guards = tuple(guards)
+        self.proposals: ProposalSource | None = None
+        """set by the composition root: who keeps proposals stands above turns"""
 
     def call(self, call: Call, arguments: Arguments) -> ToolOutcome:
         """Gate → input → validation → guards → gate and record → handler → output → audit.
@@ -336,6 +340,7 @@ class Dispatcher:
         granted = {grant.code for grant in decision.grants}
         layers = frozenset(str(layer) for layer in manifest.permissions.memory.read_layers)
         readable = "memory:read" in granted and layers
+        source = self.proposals if "automation:propose" in granted else None
         return ToolContext(
             tenant=request.tenant,
             user=request.user,
@@ -344,6 +349,7 @@ class Dispatcher:
             now=self._log.clock.now(),
             cancel=CancelToken(),
             secrets=self._opened(call),
+            proposals=None if source is None else source(request),
             memories=self._memory.reader(request.tenant, request.user, request.agent, layers) if readable else None,
             activity=ScopedActivity(self._log, request) if ACTIVITY in granted else None,
         )

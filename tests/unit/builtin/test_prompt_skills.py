@@ -18,6 +18,7 @@ def test_every_built_in_passes_registration_and_has_an_id_of_its_own() -> None:
     skills = builtin_skills()
     assert {skill.manifest.id for skill in skills} == {
         "long-term-goal-planning", "memory-recall", "daily-planning", "meeting-minutes",
+        "goal-check-in-reminder", "propose-automation", "daily-report",
     }  # fmt: skip
     for skill in skills:
         check_definition(skill)

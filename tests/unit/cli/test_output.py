@@ -58,7 +58,7 @@ def test_the_commands_are_those_of_the_contract() -> None:
         *(f"notifications hooks {name}" for name in "add list remove test".split()),
         *(f"jobs {name}" for name in "list show add cancel".split()),
         "memory list", "memory add", "memory correct", "memory export", "memory delete",
-        "sessions list", "sessions cancel", "runs list", "audit list", "audit alerts", "audit seal", "audit verify", "audit export", "agents list", "agents create", "agents design", "automations next",
+        "sessions list", "sessions cancel", "runs list", "audit list", "audit alerts", "audit seal", "audit verify", "audit export", "agents list", "agents create", "agents design", *(f"automations {name}" for name in "list add show pause resume confirm reject remove fire dry-run history next".split()),
     } == {" ".join(path) for path in COMMANDS}  # fmt: skip
 
 

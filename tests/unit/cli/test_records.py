@@ -17,14 +17,23 @@ Call = Callable[..., Any]
 RECALL = ("--skill", "memory-recall", "--code", "memory:read")
 
 
+def asked_by_recall(listed: dict[str, Any]) -> dict[str, Any]:
+    """What ``memory-recall`` asks for, among all that asks."""
+    [found] = [request for request in listed["requests"] if request["skill"] == "memory-recall"]
+    return found
+
+
 def test_what_skills_ask_for_stands_beside_what_was_granted(document: Call) -> None:
     asked = {"skill": "memory-recall", "code": "memory:read", "risk": "L1", "approval": "persistent"}
-    assert document("permissions", "list") == {"grants": [], "requests": [asked | {"granted": False}]}
+    listed = document("permissions", "list")
+    assert (listed["grants"], asked_by_recall(listed)) == ([], asked | {"granted": False})
+    assert not any(request["granted"] for request in listed["requests"])
     made = document("permissions", "grant", *RECALL)
     listed = document("permissions", "list")
-    assert listed == {"grants": [made], "requests": [asked | {"granted": True}]}
+    assert (listed["grants"], asked_by_recall(listed)) == ([made], asked | {"granted": True})
+    assert [request["skill"] for request in listed["requests"] if request["granted"]] == ["memory-recall"]
     assert document("permissions", "revoke", *RECALL)["revoked"] == 1
-    assert document("permissions", "list")["requests"] == [asked | {"granted": False}]
+    assert asked_by_recall(document("permissions", "list")) == asked | {"granted": False}
     assert document("permissions", "list", "--all")["grants"][0]["status"] == "revoked"
 
 
@@ -32,11 +41,11 @@ def test_a_grant_whose_time_is_over_is_shown_as_expired(
     run: Run, document: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document("permissions", "grant", *RECALL, "--expires", "2999-01-01T00:00:00Z")
-    assert document("permissions", "list")["requests"][0]["granted"] is True
+    assert asked_by_recall(document("permissions", "list"))["granted"] is True
     monkeypatch.setattr(permissions, "_now", lambda: datetime(2999, 1, 1, tzinfo=UTC))
     listed = document("permissions", "list")
     assert listed["grants"][0]["status"] == "expired"
-    assert listed["requests"][0]["granted"] is False
+    assert asked_by_recall(listed)["granted"] is False
     assert "已到期" in run("permissions", "list", "--lang", "zh").stdout
 
 

@@ -24,7 +24,10 @@ def tea(tmp_path: Path) -> Path:
 
 def test_the_index_has_what_s6_names(document: Call) -> None:
     listed = {item["id"]: item for item in document("skills", "list")["skills"]}
-    assert sorted(listed) == ["daily-planning", "long-term-goal-planning", "meeting-minutes", "memory-recall"]
+    assert sorted(listed) == [
+        "daily-planning", "daily-report", "goal-check-in-reminder", "long-term-goal-planning", "meeting-minutes",
+        "memory-recall", "propose-automation",
+    ]  # fmt: skip
     recall = listed["memory-recall"]
     assert set(recall) == {
         "id", "name", "display_name", "version", "kind", "status", "category", "tags", "scopes", "source", "digest",

@@ -87,7 +87,8 @@ class Jobs(Facade):
         """
         ran = self._run_due()
         while until is not None and (now := self._parts.clock.now()) < until:
-            soonest = self._parts.worker.sweep() or until
+            moments = (self._parts.worker.sweep(), self._parts.automations.scheduler.next_due())
+            soonest = min((moment for moment in moments if moment is not None), default=until)
             self._pass(min(max(soonest, now), until), now)
             ran += self._run_due()
         return ran
@@ -109,6 +110,7 @@ class Jobs(Facade):
     def _run_due(self) -> int:
         worker, ran = self._parts.worker, set[str]()
         while True:
+            self._bring_due()
             worker.sweep()
             now = self._parts.clock.now()
             ids = [job_id for job_id, at in worker.due() if at <= now and job_id not in ran]
@@ -116,6 +118,13 @@ class Jobs(Facade):
                 return len(ran)
             worker.run(ids)
             ran.update(ids)
+
+    def _bring_due(self) -> None:
+        """The jobs of triggers that are due by now, and of reactions to what the log holds."""
+        automations = self._parts.automations
+        while automations.scheduler.fire_due().more:
+            continue
+        automations.reactions.catch_up()
 
     def _pass(self, moment: datetime, now: datetime) -> None:
         """Let time pass until ``moment``, or until it is time to look again."""

@@ -1,0 +1,1 @@
+"""Triggers that fire at the event of another turn (B2)."""

@@ -1,0 +1,1 @@
+"""Triggers that fire when files change (B2)."""

@@ -1,0 +1,1 @@
+"""Signed requests from outside that make a trigger fire (B2, C59, C60)."""
