@@ -43,6 +43,10 @@ class JobEngine(Protocol):
         """These jobs are committed: (id, due) of each. From any thread; never raises, hardly blocks."""
         ...
 
+    def close(self) -> None:
+        """Pass on what ``wake`` took, within a limit, and let go of everything."""
+        ...
+
     async def serve(self, work: Work, stop: asyncio.Event) -> None:
         """Until ``stop`` is set. What runs then is waited for, within a limit."""
         ...

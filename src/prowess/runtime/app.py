@@ -17,9 +17,7 @@ from prowess.automation.jobs.model import LEASE
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
 from prowess.runtime.facade.approvals import Approvals
-from prowess.runtime.facade.automations import Automations
 from prowess.runtime.facade.chat import Chats
-from prowess.runtime.facade.jobs import Jobs
 from prowess.runtime.facade.memory import Memories
 from prowess.runtime.facade.notifications import Notifications
 from prowess.runtime.facade.permissions import Permissions
@@ -27,6 +25,7 @@ from prowess.runtime.facade.records import Records
 from prowess.runtime.facade.secrets import Secrets
 from prowess.runtime.facade.skills import Skills
 from prowess.runtime.facade.turns import Turns
+from prowess.runtime.facade.working import Working
 from prowess.runtime.settings import Options
 from prowess.runtime.wiring import wire
 from prowess.secrets.keys import KeyRing
@@ -37,9 +36,7 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(
-    Turns, Chats, Permissions, Approvals, Memories, Skills, Secrets, Jobs, Automations, Notifications, Records
-):
+class Prowess(Turns, Chats, Permissions, Approvals, Memories, Skills, Secrets, Working, Notifications, Records):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -56,6 +53,7 @@ class Prowess(
     def close(self) -> None:
         """Stop what runs in this process and let go of the database."""
         self._parts.worker.close()
+        self._parts.job_engine.close()
         self._parts.database.close()
 
 
@@ -81,6 +79,7 @@ def open(
     secret_keys: KeyRing | str | Path | None = None,
     drafts: bool = False,
     seals: str | Path | None = None,
+    engine: Literal["embedded", "pgqueuer"] = "embedded",
     lease: timedelta = LEASE,
     observe: Observer | None = None,
     outgoing_hosts: Iterable[str] = (),
@@ -103,7 +102,8 @@ def open(
     stored). ``drafts``: skill versions that are rolled out to nobody yet, or to some, serve everybody here: for a place
     of work, not for production. ``seals``: the file outside the database to which seals of the log are appended
     (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``approval_lifetime``: how long a
-    call waits for a person's yes, 1 second to 7 days (default: 30 minutes). ``lease``: how long a worker may be
+    call waits for a person's yes, 1 second to 7 days (default: 30 minutes). ``engine``: what wakes the worker,
+    ``"embedded"`` or, on PostgreSQL for several machines, ``"pgqueuer"`` (B18). ``lease``: how long a worker may be
     silent before its jobs are taken over. ``observe`` is told where each job is, for tests. ``outgoing_hosts``: where
     webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15). ``watch_roots``: the folders
     below which automations may watch files; none: no automation may.
@@ -132,6 +132,7 @@ def open(
         secret_keys=secret_keys,
         drafts=drafts,
         seals=seals,
+        engine=engine,
         lease=lease,
         observe=observe,
         outgoing_hosts=outgoing_hosts,

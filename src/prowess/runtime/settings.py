@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, cast
 
 from platformdirs import user_data_path
 
@@ -68,6 +68,7 @@ class Options:
     drafts: bool = False
     seals: str | Path | None = None
     watch_roots: Iterable[str | Path] = ()
+    engine: Literal["embedded", "pgqueuer"] = "embedded"
     lease: timedelta = LEASE
     observe: Observer | None = None
     outgoing_hosts: Iterable[str] = ()
@@ -77,6 +78,8 @@ class Options:
 RESOLVER_VARIABLE = "PROWESS_RESOLVER"
 POLICIES_VARIABLE = "PROWESS_POLICIES"
 MODE_VARIABLE = "PROWESS_MODE"
+ENGINE_VARIABLE = "PROWESS_ENGINE"
+ENGINES = ("embedded", "pgqueuer")
 OUTGOING_HOSTS_VARIABLE = "PROWESS_OUTGOING_HOSTS"
 WATCH_VARIABLE = "PROWESS_WATCH"
 MODEL_VARIABLE = "PROWESS_MODEL"
@@ -90,6 +93,7 @@ class EnvironmentOptions(TypedDict, total=False):
     resolver: Literal["roles"]
     policies: tuple[str, ...]
     mode: Mode
+    engine: Literal["embedded", "pgqueuer"]
     outgoing_hosts: tuple[str, ...]
     watch_roots: tuple[str, ...]
 
@@ -113,6 +117,10 @@ def environment_options(environment: Mapping[str, str] | None = None) -> Environ
         if mode not in tuple(Mode):
             raise InvalidInput("bad_setting", variable=MODE_VARIABLE, known=[str(known) for known in Mode])
         found["mode"] = Mode(mode)
+    if engine := variables.get(ENGINE_VARIABLE):
+        if engine not in ENGINES:
+            raise InvalidInput("bad_setting", variable=ENGINE_VARIABLE, known=list(ENGINES))
+        found["engine"] = cast(Literal["embedded", "pgqueuer"], engine)
     if hosts := tuple(filter(None, variables.get(OUTGOING_HOSTS_VARIABLE, "").replace(",", " ").split())):
         found["outgoing_hosts"] = hosts
     return found

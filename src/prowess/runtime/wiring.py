@@ -48,7 +48,7 @@ from prowess.kernel.names import normalise_skill_name
 from prowess.memory.service import MemoryService
 from prowess.runtime.automating import AutomationParts, join_automations
 from prowess.runtime.declared import Declared
-from prowess.runtime.settings import Options
+from prowess.runtime.settings import ENGINES, Options
 from prowess.secrets.keys import KEY_FILE_VARIABLE, KeyRing, read_keys
 from prowess.secrets.service import SecretService
 from prowess.skills.catalog import CatalogService
@@ -172,13 +172,19 @@ def _join(
         Task.DELIVERY: DeliveryRunner(log, hooks),
     }
     approval_keeper = ApprovalKeeper(log, approvals)
-    duties = [approval_keeper.look_after, ApprovalFollower(log, ledger).look_after, notifications.look_after]
-    job_engine = EmbeddedEngine(clock)
-    ledger.wake = job_engine.wake
     declared, roots = Declared(log, reader, surfaces, policies, mode), Roots(options.watch_roots)
     automations = join_automations(log, ids, chat, secrets, ledger, declared, roots)
     dispatcher.proposals = automations.proposals
     runners[Task.TURN] = TurnRunner(engine, automations.triggers.admit)
+    duties = [
+        automations.scheduler.look_after,
+        automations.reactions.look_after,
+        approval_keeper.look_after,
+        ApprovalFollower(log, ledger).look_after,
+        notifications.look_after,
+    ]
+    job_engine = _job_engine(options, database, clock)
+    ledger.wake = job_engine.wake
     return Parts(
         database=database,
         log=log,
@@ -211,6 +217,17 @@ def _join(
         notifications=notifications,
         hooks=hooks,
     )
+
+
+def _job_engine(options: Options, database: Database, clock: Clock) -> JobEngine:
+    """What wakes the worker. Raises ``InvalidInput``: ``bad_choice``, ``engine_needs_postgres``, ``engine_missing``."""
+    if options.engine == "embedded":
+        return EmbeddedEngine(clock)
+    if options.engine != "pgqueuer":
+        raise InvalidInput("bad_choice", field="engine", known=list(ENGINES))
+    from prowess.adapters.engines.pgqueuer import PGQueuerEngine
+
+    return PGQueuerEngine(database.url.render_as_string(hide_password=False), clock=clock)
 
 
 def _notifier(options: Options) -> Notifier:

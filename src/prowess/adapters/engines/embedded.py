@@ -52,6 +52,9 @@ class EmbeddedEngine:
         except RuntimeError:  # the loop was closed a moment ago
             return
 
+    def close(self) -> None:
+        """Nothing is held between two calls of ``serve``."""
+
     async def serve(self, work: Work, stop: asyncio.Event) -> None:
         """Sweep, run what is due, sleep until the next is; until ``stop`` is set."""
         self._loop, self._woken = asyncio.get_running_loop(), asyncio.Event()

@@ -6,6 +6,7 @@ A turn that a trigger started never fires that same trigger, and at most three t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from sqlalchemy import Connection, select
@@ -33,6 +34,11 @@ class Reactions:
     def __init__(self, log: EventLog, firing: Firing) -> None:
         self._log = log
         self._firing = firing
+
+    def look_after(self) -> datetime | None:
+        """Catch up. A duty of the worker; what is added is due at once."""
+        self.catch_up()
+        return None
 
     def catch_up(self) -> int:
         """Handle the events since the last call, by whichever process; returns how many."""

@@ -48,6 +48,10 @@ class Scheduler:
         self._firing = firing
         self._zone_data = zone_data
 
+    def look_after(self) -> datetime | None:
+        """Fire what is due, a batch at a time; returns when there is next something to do. A duty of the worker."""
+        return self._log.clock.now() if self.fire_due().more else self.next_due()
+
     def next_due(self) -> datetime | None:
         """When there is next something to do; null where nothing is planned."""
         with self._log.database.read() as connection:

@@ -34,6 +34,10 @@ class Roots:
                 raise InvalidInput("watch_root_unusable", field="watch_roots", path=str(root))
             self._roots.append(real)
 
+    def __bool__(self) -> bool:
+        """Whether anything may be watched."""
+        return bool(self._roots)
+
     def resolve(self, path: str) -> tuple[Path, Path]:
         """(the root, the real path below it). A relative path is below the first root that has it.
 

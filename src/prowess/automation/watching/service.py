@@ -17,7 +17,7 @@ from prowess.automation.triggers.model import Fire, Kind, Status, Trigger
 from prowess.automation.triggers.specs import FileSpec, read_spec
 from prowess.automation.triggers.store import active_triggers, find_trigger
 from prowess.automation.watching.paths import Change, ChangeKind, Roots, batch_slot, describe
-from prowess.errors import InvalidInput
+from prowess.errors import InvalidInput, StorageError
 from prowess.events.log import EventLog
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,12 @@ class FileWatcher:
     async def watch(self, stop: asyncio.Event) -> None:
         """Until ``stop`` is set. What is watched is read again whenever the set of active file triggers has changed."""
         while not stop.is_set():
-            watched = await asyncio.to_thread(self.watched)
+            try:
+                watched = await asyncio.to_thread(self.watched)
+            except StorageError as error:
+                logger.warning("file triggers cannot be read: %s", error.code)
+                await asyncio.sleep(LOOK_AGAIN_S)
+                continue
             changed = asyncio.Event()
             ends = asyncio.create_task(_either(stop, changed))
             looks = asyncio.create_task(self._look_for_changes(watched, changed))
@@ -109,7 +114,11 @@ class FileWatcher:
         known = _marks(watched)
         while True:
             await asyncio.sleep(LOOK_AGAIN_S)
-            if _marks(await asyncio.to_thread(self.watched)) != known:
+            try:
+                found = _marks(await asyncio.to_thread(self.watched))
+            except StorageError:
+                found = set()  # read again from the start, where it is logged
+            if found != known:
                 changed.set()
                 return
 
