@@ -29,6 +29,10 @@ class Agent:
     created_at: datetime
     skill_filter: SkillFilter = EVERYTHING
     """which skills it was designed with"""
+    good_at: tuple[str, ...] = ()
+    """tags of the tasks that are handed to it (B17)"""
+    not_for: tuple[str, ...] = ()
+    """tags of the tasks that never are"""
 
     def usable_by(self, user: str) -> bool:
         """Whether ``user`` may talk to it and scope grants to it (G5)."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -21,8 +24,9 @@ from prowess.chat.store import (
     list_conversations,
     list_members,
     list_messages,
-    set_skill_filter,
+    set_design,
 )
+from prowess.chat.tags import check_tags
 from prowess.errors import Conflict, InvalidInput, NotFound
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import SYSTEM, Actor
@@ -112,9 +116,12 @@ class ChatService:
         language: str = "en",
         owner: str | None = None,
         skill_filter: SkillFilter = EVERYTHING,
+        good_at: Iterable[str] = (),
+        not_for: Iterable[str] = (),
     ) -> Agent:
         """A new agent. Raises ``Conflict('agent_exists')``, ``InvalidInput``."""
         check_id(agent, "agent")
+        tags = _roles(good_at, not_for)
         if language not in LANGUAGES:
             raise InvalidInput("unknown_language", field="language", known=list(LANGUAGES))
         if persona:
@@ -122,24 +129,43 @@ class ChatService:
         try:
             with self._log.transaction(tenant) as transaction:
                 shown = name or _display_name(agent)
-                made = Agent(tenant, agent, shown, persona, language, owner, transaction.now, skill_filter)
+                made = Agent(tenant, agent, shown, persona, language, owner, transaction.now, skill_filter, *tags)
                 insert_agent(transaction.connection, made)
                 transaction.emit("agent.created", tenant=tenant, actor=actor, agent=agent, user=owner)
                 return made
         except IntegrityError:
             raise Conflict("agent_exists", agent=agent) from None
 
-    def design_agent(self, *, actor: Actor, tenant: str, agent: str, skill_filter: SkillFilter) -> None:
-        """Change which skills an agent is designed with, from its next turn on. Raises ``NotFound``, ``InvalidInput``.
+    def design_agent(
+        self,
+        *,
+        actor: Actor,
+        tenant: str,
+        agent: str,
+        skill_filter: SkillFilter | None = None,
+        good_at: Iterable[str] | None = None,
+        not_for: Iterable[str] | None = None,
+    ) -> Agent:
+        """Change which skills an agent is designed with, and which tasks are handed to it; what is null stays.
 
-        An overlay is for one call and is no design: ``bad_filter``.
+        From its next turn on. Raises ``NotFound('agent_not_found')``, ``InvalidInput``: ``bad_filter`` for an overlay,
+        which is for one call and no design, ``bad_tag``, ``too_many_tags``, ``tag_in_both``, ``design_missing``.
         """
-        if skill_filter.kind in ("enable", "disable") or skill_filter.base is not None:
+        if skill_filter is None and good_at is None and not_for is None:
+            raise InvalidInput("design_missing", field="filter")
+        if skill_filter is not None and (skill_filter.kind in ("enable", "disable") or skill_filter.base is not None):
             raise InvalidInput("bad_filter", field="filter", known=["all", "none", "only", "except"])
         with self._log.transaction(tenant) as transaction:
-            if not set_skill_filter(transaction.connection, tenant, agent, skill_filter):
+            known = find_agent(transaction.connection, tenant, agent)
+            if known is None:
                 raise NotFound("agent_not_found", agent=agent)
-            transaction.emit("agent.designed", tenant=tenant, actor=actor, agent=agent, filter=skill_filter.to_json())
+            tags = _roles(known.good_at if good_at is None else good_at, known.not_for if not_for is None else not_for)
+            set_design(transaction.connection, tenant, agent, skill_filter, *tags)
+            changed: dict[str, Any] = {} if skill_filter is None else {"filter": skill_filter.to_json()}
+            if good_at is not None or not_for is not None:
+                changed |= {"good_at": list(tags[0]), "not_for": list(tags[1])}
+            transaction.emit("agent.designed", tenant=tenant, actor=actor, agent=agent, **changed)
+            return replace(known, skill_filter=skill_filter or known.skill_filter, good_at=tags[0], not_for=tags[1])
 
     def agents_of(self, tenant: str, group: str, user: str) -> list[str]:
         """The agents of a group that ``user`` belongs to. Raises ``NotFound('chat_not_found')``."""
@@ -198,6 +224,14 @@ class ChatService:
 
 def _members(user: str, agent: str) -> tuple[tuple[str, str], ...]:
     return (("user", user), ("agent", agent))
+
+
+def _roles(good_at: Iterable[str], not_for: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    good, bad = check_tags(good_at, "good_at"), check_tags(not_for, "not_for")
+    both = set(good).intersection(bad)
+    if both:
+        raise InvalidInput("tag_in_both", field="not_for", tag=min(both))
+    return good, bad
 
 
 def _new_agent(tenant: str, agent: str, now: datetime) -> Agent:

@@ -40,6 +40,8 @@ agents = Table(
     Column("owner", Text),
     Column("skill_filter", Text),
     instant("created_at"),
+    Column("good_at", Text),
+    Column("not_for", Text),
 )
 
 conversations = Table(
@@ -186,14 +188,26 @@ def insert_agent(connection: Connection, agent: Agent) -> None:
         "owner": agent.owner,
         "skill_filter": _filter_column(agent.skill_filter),
         "created_at": to_ms(agent.created_at),
+        "good_at": _tags_column(agent.good_at),
+        "not_for": _tags_column(agent.not_for),
     }
     _INSERT_AGENT.run(connection, row)
 
 
-def set_skill_filter(connection: Connection, tenant: str, agent: str, skill_filter: SkillFilter) -> bool:
-    """Change what an agent is designed with; false where there is no such agent."""
+def set_design(
+    connection: Connection,
+    tenant: str,
+    agent: str,
+    skill_filter: SkillFilter | None,
+    good_at: tuple[str, ...],
+    not_for: tuple[str, ...],
+) -> bool:
+    """Change what an agent is designed with; a null filter stays. False where there is no such agent."""
+    values = {"good_at": _tags_column(good_at), "not_for": _tags_column(not_for)}
+    if skill_filter is not None:
+        values["skill_filter"] = _filter_column(skill_filter)
     statement = update(agents).where(agents.c.tenant == tenant, agents.c.id == agent)
-    return connection.execute(statement.values(skill_filter=_filter_column(skill_filter))).rowcount == 1
+    return connection.execute(statement.values(**values)).rowcount == 1
 
 
 def list_members(connection: Connection, tenant: str, group: str, kind: str) -> list[str]:
@@ -364,7 +378,17 @@ def _to_agent(row: Row[Any]) -> Agent:
         owner=row.owner,
         created_at=from_ms(row.created_at),
         skill_filter=EVERYTHING if row.skill_filter is None else _filter(row.skill_filter),
+        good_at=_tags(row.good_at),
+        not_for=_tags(row.not_for),
     )
+
+
+def _tags_column(tags: tuple[str, ...]) -> str | None:
+    return compact_json(tags) if tags else None
+
+
+def _tags(stored: str | None) -> tuple[str, ...]:
+    return () if stored is None else tuple(map(str, json.loads(stored)))
 
 
 def _filter_column(skill_filter: SkillFilter) -> str | None:

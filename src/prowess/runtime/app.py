@@ -18,6 +18,7 @@ from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
 from prowess.runtime.facade.approvals import Approvals
 from prowess.runtime.facade.chat import Chats
+from prowess.runtime.facade.delegation import Delegations
 from prowess.runtime.facade.memory import Memories
 from prowess.runtime.facade.notifications import Notifications
 from prowess.runtime.facade.permissions import Permissions
@@ -36,7 +37,9 @@ from prowess.turns.request import TurnResult
 from prowess.turns.safety import SafetyPolicy
 
 
-class Prowess(Turns, Chats, Permissions, Approvals, Memories, Skills, Secrets, Working, Notifications, Records):
+class Prowess(
+    Turns, Delegations, Chats, Permissions, Approvals, Memories, Skills, Secrets, Working, Notifications, Records
+):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
     Every method takes ``tenant`` (default ``"default"``) and raises the errors of ``prowess.errors``.
@@ -54,6 +57,7 @@ class Prowess(Turns, Chats, Permissions, Approvals, Memories, Skills, Secrets, W
         """Stop what runs in this process and let go of the database."""
         self._parts.worker.close()
         self._parts.job_engine.close()
+        self._parts.stops.close()
         self._parts.database.close()
 
 

@@ -19,6 +19,9 @@ from prowess.access.standing.service import StandingService
 from prowess.adapters.engines.embedded import EmbeddedEngine
 from prowess.adapters.notifiers.closed import ClosedNotifier
 from prowess.adapters.voices.offline import OfflineVoice
+from prowess.automation.delegation.service import DelegationService
+from prowess.automation.delegation.stopping import StopService
+from prowess.automation.delegation.store import root_of
 from prowess.automation.jobs.ledger import JobLedger
 from prowess.automation.jobs.model import Task
 from prowess.automation.jobs.runner import Runner
@@ -61,11 +64,14 @@ from prowess.turns.definitions import PromptSkill, SkillDefinition, check_defini
 from prowess.turns.dispatch import Dispatcher
 from prowess.turns.executor import Executor
 from prowess.turns.facts import FactReader
+from prowess.turns.halting import TurnHalter
+from prowess.turns.handling import Handling
 from prowess.turns.limits import TurnLimits
 from prowess.turns.meta import MetaTools
 from prowess.turns.resuming import ResumingEngine
 from prowess.turns.safety import SafetyPolicy
 from prowess.turns.sessions.service import SessionService
+from prowess.turns.stopping import Stops
 from prowess.turns.view import Marks
 
 logger = logging.getLogger(__name__)
@@ -105,6 +111,9 @@ class Parts:
     approval_keeper: ApprovalKeeper
     notifications: NotificationService
     hooks: HookService
+    delegation: DelegationService
+    stopping: StopService
+    stops: Stops
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -147,11 +156,13 @@ def _join(
     log.redactors = secrets.redactor
     approvals = ApprovalService(log, ids, check_lifetime(options.approval_lifetime or APPROVAL_LIFETIME))
     guards = tuple(options.guards)
-    dispatcher = Dispatcher(log, ids, memory, secrets, approvals, guards)
+    dispatcher, stops = Dispatcher(log, ids, Handling(log, memory, secrets), approvals, guards), Stops(database)
+    dispatcher.tasks = root_of
+    writer = TurnWriter(log, ids, chat)
     engine = ResumingEngine(
         log=log,
         reader=reader,
-        writer=TurnWriter(log, ids, chat),
+        writer=writer,
         executor=Executor(ids),
         dispatcher=dispatcher,
         meta=MetaTools(log, ids),
@@ -161,6 +172,7 @@ def _join(
         policies=policies,
         mode=mode,
         limits=limits,
+        stops=stops,
     )
     ledger, background = JobLedger(log, ids), BackgroundGate(log, reader, engine.rights, guards)
     notifications = NotificationService(log, ids, ledger)
@@ -174,7 +186,8 @@ def _join(
     approval_keeper = ApprovalKeeper(log, approvals)
     declared, roots = Declared(log, reader, surfaces, policies, mode), Roots(options.watch_roots)
     automations = join_automations(log, ids, chat, secrets, ledger, declared, roots)
-    dispatcher.proposals = automations.proposals
+    dispatcher.handling.proposals = automations.proposals
+    delegation = DelegationService(log, ids, chat, engine)
     runners[Task.TURN] = TurnRunner(engine, automations.triggers.admit)
     duties = [
         automations.scheduler.look_after,
@@ -182,6 +195,7 @@ def _join(
         approval_keeper.look_after,
         ApprovalFollower(log, ledger).look_after,
         notifications.look_after,
+        delegation.look_after,
     ]
     job_engine = _job_engine(options, database, clock)
     ledger.wake = job_engine.wake
@@ -216,6 +230,9 @@ def _join(
         approval_keeper=approval_keeper,
         notifications=notifications,
         hooks=hooks,
+        delegation=delegation,
+        stopping=StopService(log, TurnHalter(ids, writer, approvals), stops),
+        stops=stops,
     )
 
 

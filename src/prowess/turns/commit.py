@@ -26,13 +26,16 @@ from prowess.turns.executor import Outcome, SessionChange
 from prowess.turns.facts import TurnReading
 from prowess.turns.fencing import Fence, hold
 from prowess.turns.plan import TurnPlan
-from prowess.turns.request import RunView, Selection, SessionView, TurnRequest
+from prowess.turns.request import AGENT_PREFIX, RunView, Selection, SessionView, TurnRequest
 from prowess.turns.runs import Run, RunStatus, finish_run, record_run
 from prowess.turns.sessions.model import Session
 from prowess.turns.sessions.service import expire
 from prowess.turns.sessions.store import change_session, insert_session
+from prowess.turns.stopped import hold_unstopped
+from prowess.turns.stopping import turn_key
 from prowess.turns.store import TurnRecord, find_turn, finish_turn, insert_turn
 from prowess.turns.suspended import SuspendedTurn, release, suspend, suspend_again
+from prowess.turns.words import stopped_words
 
 
 class Said(NamedTuple):
@@ -64,11 +67,14 @@ class TurnWriter:
     ) -> TurnRecord:
         """Commit what the executor decided, and with it the reply where that is known already.
 
-        Raises ``LostRace``, ``IntegrityError``, ``Conflict('message_id_reused')``, and what ``fence`` raises.
+        Raises ``LostRace``, ``IntegrityError``, ``Conflict`` (``message_id_reused``, ``turn_stopped``), and what
+        ``fence`` raises.
         """
         record = new_record(request, outcome)
         with self._log.transaction(request.tenant) as transaction:
             hold(fence, transaction.connection)
+            if request.origin.startswith(AGENT_PREFIX):  # stopped with its parent, before it began
+                hold_unstopped(transaction.connection, turn_key(request))
             self._open(transaction, request, reading)
             for change in outcome.changes:
                 _write_session(transaction, request, change)
@@ -84,10 +90,14 @@ class TurnWriter:
         return record
 
     def finish(self, plan: TurnPlan, said: Said, waiting: SuspendedTurn | None = None) -> TurnRecord:
-        """Store the reply, and with it that the turn waits. Raises ``LostRace`` where it is finished already."""
+        """Store the reply, and with it that the turn waits.
+
+        Raises ``LostRace`` where it is finished already, ``Conflict('turn_stopped')``.
+        """
         request, record = plan.request, plan.record
         with self._log.transaction(request.tenant) as transaction:
             hold(plan.fence, transaction.connection)
+            hold_unstopped(transaction.connection, turn_key(request), alone=True)
             if record.run is not None:
                 duration = milliseconds(transaction.now - plan.started_at)
                 status = RunStatus(record.run.status)
@@ -106,12 +116,13 @@ class TurnWriter:
     ) -> str:
         """Store how a suspended turn went on, once; returns the reply that is stored under ``reply_id``.
 
-        Raises ``Conflict('turn_not_waiting')`` where another reply was faster.
+        Raises ``Conflict``: ``turn_not_waiting`` where another reply was faster, ``turn_stopped``.
         """
         request, record = plan.request, plan.record
         with self._log.transaction(request.tenant) as transaction:
             connection = transaction.connection
             hold(plan.fence, connection)
+            hold_unstopped(connection, turn_key(request))
             if waiting is None:
                 ours = release(connection, earlier.turn, earlier.revision)
             else:
@@ -139,6 +150,36 @@ class TurnWriter:
                 _tell_waiting(transaction, request, waiting)
         plan.record = replace(record, events=(*record.events, *transaction.emitted))
         return transaction.redact(said.reply)
+
+    def stop(self, transaction: Transaction, request: TurnRequest, language: str) -> str | None:
+        """End a stopped turn: its run is cancelled, and one short sentence is its reply; the reply's id (U10).
+
+        Null where the turn has its reply already, or never began.
+        """
+        connection = transaction.connection
+        record = find_turn(connection, request)
+        if record is None or record.reply_id is not None:
+            return None
+        stopped, reply_id = record, self._ids.new("msg")
+        if record.run is not None:
+            stopped = replace(record, run=RunView(record.run.id, str(RunStatus.CANCELLED)), run_error="stopped")
+        message = self.say_stopped(transaction, request, stopped, language, reply_id)
+        stopped = replace(stopped, reply_id=message.id)
+        finish_turn(connection, request, stopped, message.id, transaction.now_ms)
+        return message.id
+
+    def say_stopped(
+        self, transaction: Transaction, request: TurnRequest, record: TurnRecord, language: str, reply_id: str
+    ) -> Message:
+        """What is said of a stopped turn, and the end of its run where that is still open."""
+        if record.run is not None:
+            finish_run(transaction.connection, record.run.id, RunStatus.CANCELLED, "stopped", None)
+        return self._message(transaction, request, record, stopped_words(language), reply_id)
+
+    def stop_late(self, plan: TurnPlan) -> None:
+        """End a turn that was stopped at the moment when it began."""
+        with self._log.transaction(plan.request.tenant) as transaction:
+            self.stop(transaction, plan.request, plan.language)
 
     def limited(self, plan: TurnPlan, limit: str) -> None:
         """Record that the turn reached a limit (T12)."""

@@ -13,25 +13,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from prowess.access.approvals.model import Approval, ApprovalGone
+from prowess.access.approvals.model import Approval, ApprovalGone, TurnKey
 from prowess.access.approvals.service import ApprovalService
 from prowess.access.gate import decide
 from prowess.access.guards import Guard
 from prowess.access.model import Decision, Layer, Risk
-from prowess.errors import ProwessError
+from prowess.errors import Conflict
 from prowess.events.log import EventLog, Transaction
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.ids import IdSource
-from prowess.memory.service import MemoryService
 from prowess.messages import render
-from prowess.secrets.service import SecretService
-from prowess.turns.activity import ACTIVITY, ScopedActivity
 from prowess.turns.asking import asked_call, kept_arguments, seats_of
-from prowess.turns.definitions import CancelToken, Proposals, ToolContext
+from prowess.turns.changes import CONFLICT, TaskSource, alone, note_change, rival_of
 from prowess.turns.emitting import emit_call
 from prowess.turns.executions import (
     Execution,
@@ -39,9 +36,12 @@ from prowess.turns.executions import (
     find_execution,
     finish_execution,
     insert_execution,
+    recorded_code,
 )
 from prowess.turns.fencing import hold
-from prowess.turns.outcome import ToolOutcome
+from prowess.turns.handling import Handling
+from prowess.turns.locks import is_exclusive, release_lock, take_lock
+from prowess.turns.outcome import CallStatus, ToolOutcome
 from prowess.turns.questions import (
     Asked,
     Call,
@@ -52,16 +52,18 @@ from prowess.turns.questions import (
     with_approval,
 )
 from prowess.turns.request import TurnRequest
-from prowess.turns.runners.tool import ToolFailure, execute, input_faults, validate_input
+from prowess.turns.runners.tool import input_faults, validate_input
+from prowess.turns.stopped import hold_unstopped
+from prowess.turns.stopping import is_stop, turn_key
 from prowess.turns.view import TurnView
 from prowess.turns.words import denial_message
 
 logger = logging.getLogger(__name__)
 
+BUSY = "tool_busy"
+
 
 Arguments = Callable[[], Mapping[str, Any]]
-ProposalSource = Callable[[TurnRequest], Proposals]
-"""(the turn) → where a tool of it leaves proposals"""
 
 
 class _Admission(NamedTuple):
@@ -74,6 +76,9 @@ class _Admission(NamedTuple):
     used: str | None
     """the approval that this call uses up"""
     events: tuple[str, ...]
+    asked: Asked
+    busy: bool = False
+    """another call has the tool to itself at this moment"""
 
 
 class Dispatcher:
@@ -83,19 +88,17 @@ class Dispatcher:
         self,
         log: EventLog,
         ids: IdSource,
-        memory: MemoryService,
-        secrets: SecretService,
+        handling: Handling,
         approvals: ApprovalService,
         guards: Sequence[Guard] = (),
     ) -> None:
         self._log = log
         self._ids = ids
-        self._memory = memory
-        self._secrets = secrets
+        self.handling = handling
         self.approvals = approvals
         self._guards = tuple(guards)
-        self.proposals: ProposalSource | None = None
-        """set by the composition root: who keeps proposals stands above turns"""
+        self.tasks: TaskSource = alone
+        """set by the composition root: who hands turns over stands above them"""
 
     def call(self, call: Call, arguments: Arguments) -> ToolOutcome:
         """Gate → input → validation → guards → gate and record → handler → output → audit.
@@ -118,16 +121,31 @@ class Dispatcher:
             logger.warning("input of tool %s could not be built: %s", call.tool.tool_id, type(error).__name__)
             return self._invalid(call, call_id, decision, ({"place": "arguments", "fault": "unusable"},))
         try:
-            admission = self._admit(call, call_id, plain, asked)
-        except (IntegrityError, ApprovalGone):  # the same call in another worker was recorded at the same moment
-            admission = self._admit(call, call_id, plain, asked)
-        return self._admitted(call, call_id, validated, asked, admission)
+            try:
+                admission = self._admit(call, call_id, plain, asked)
+            except (IntegrityError, ApprovalGone):  # the same call in another worker was recorded at the same moment
+                admission = self._admit(call, call_id, plain, asked)
+        except Conflict as error:
+            if not is_stop(error):
+                raise
+            if call.stop is not None:
+                call.stop.stop()
+            return self.refuse(call.request, call.tool.tool_id, "stopped", call.language)
+        return self._admitted(call, call_id, validated, admission)
 
-    def _admitted(
-        self, call: Call, call_id: str, validated: BaseModel, asked: Asked, admission: _Admission
-    ) -> ToolOutcome:
+    def _admitted(self, call: Call, call_id: str, validated: BaseModel, admission: _Admission) -> ToolOutcome:
         """Run what was admitted; answer what was not, or what ran already."""
-        decision, known = admission.decision, admission.known
+        decision, known, asked = admission.decision, admission.known, admission.asked
+        if admission.busy:
+            return ToolOutcome(
+                call_id,
+                call.tool.tool_id,
+                "failed",
+                decision=decision,
+                error_code=BUSY,
+                message=render(f"tool.{BUSY}", call.language, {"tool": call.tool.tool_id}),
+                events=admission.events,
+            )
         if known is not None and (call.tool.effect == "write" or not decision.allowed):
             return ToolOutcome(
                 known.id,
@@ -138,7 +156,7 @@ class Dispatcher:
                 events=admission.events,
             )
         if not decision.allowed:
-            return self._refused(call, call_id, admission, asked)
+            return self._refused(call, call_id, admission)
         outcome = self._execute(call, call_id if known is None else known.id, validated, admission)
         return replace(outcome, events=admission.events + outcome.events)
 
@@ -171,11 +189,11 @@ class Dispatcher:
         self,
         request: TurnRequest,
         tool: str,
-        reason: Literal["not_found", "over_limit"],
+        reason: Literal["not_found", "over_limit", "stopped"],
         language: str = "en",
         **noted: Any,
     ) -> ToolOutcome:
-        """Answer a call that cannot reach the gate: a tool that is not there for this call, or one too many; audited.
+        """Answer a call that cannot reach the gate: no such tool here, one too many, or of a stopped turn; audited.
 
         ``noted`` is for the auditor alone. A tool that does not exist and one that is not granted are refused by the
         same words (G8).
@@ -185,7 +203,8 @@ class Dispatcher:
         with self._log.transaction(request.tenant) as transaction:
             emit_call(transaction, "tool.refused", request, shown, decision="denied", reason=reason, **noted)
         message = render(f"tool.{reason}", language, {"tool": shown, **noted})
-        return ToolOutcome(call_id, tool, reason, error_code=reason, message=message, events=tuple(transaction.emitted))
+        status: CallStatus = "denied" if reason == "stopped" else reason
+        return ToolOutcome(call_id, tool, status, error_code=reason, message=message, events=tuple(transaction.emitted))
 
     def _admit(self, call: Call, call_id: str, plain: Mapping[str, Any], asked: Asked) -> _Admission:
         """The gate once more, its audit and the record of the call, in one transaction; and an earlier record of it.
@@ -197,41 +216,87 @@ class Dispatcher:
         with self._log.transaction(call.request.tenant) as transaction:
             connection = transaction.connection
             hold(call.fence, connection)
+            hold_unstopped(connection, turn_key(call.request))
+            root, asked = self._with_rival(connection, call, asked)
             decision = self._decide(connection, call, asked)
             known: Execution | None = None
             waiting: Approval | None = None
             used: str | None = None
             if decision.allowed:
+                if not self._lock(transaction, call, call_id):
+                    return _Admission(decision, None, None, None, ("tool.busy",), asked, busy=True)
                 resumed = None if call.resumed is None else call.resumed.id
                 used = decision.rule if decision.reason == "approved" else resumed
                 if used is not None:
                     self.approvals.use(transaction, used, call.request.tenant)
                 known = self._record(transaction, call, call_id, asked)
+                if known is None and root is not None and asked.resource is not None:
+                    note_change(connection, root, asked.resource, call, call_id, transaction.now_ms)
                 if known is not None and used is not None and call.tool.effect == "write":
                     outcome = recorded_code(known, asked.input_digest) or "succeeded"
                     self.approvals.settle(transaction, call.request.tenant, used, outcome)
             elif decision.effect == "ask":
-                known = find_execution(connection, call.key)
-                if call.resumed is None and (known is None or call.tool.effect == "read"):
-                    known, arguments = None, kept_arguments(plain, redactor)
-                    if arguments is not None:
-                        kept = asked_call(call, call_id, asked, arguments, decision.rule)
-                        waiting = self.approvals.request(transaction, kept, seats_of(call))
+                known, waiting = self._ask(transaction, call, call_id, asked, decision, kept_arguments(plain, redactor))
             self._audit_decision(transaction, call, call_id, decision)
-        return _Admission(decision, known, waiting, used, tuple(transaction.emitted))
+        return _Admission(decision, known, waiting, used, tuple(transaction.emitted), asked)
+
+    def _ask(
+        self,
+        transaction: Transaction,
+        call: Call,
+        call_id: str,
+        asked: Asked,
+        decision: Decision,
+        arguments: str | None,
+    ) -> tuple[Execution | None, Approval | None]:
+        """An earlier record of the call, or what it waits for now; neither where it cannot wait."""
+        known = find_execution(transaction.connection, call.key)
+        if call.resumed is not None or (known is not None and call.tool.effect == "write"):
+            return known, None
+        if arguments is None:
+            return None, None
+        kept = asked_call(call, call_id, asked, arguments, decision.rule)
+        return None, self.approvals.request(transaction, kept, seats_of(call))
+
+    def _with_rival(self, connection: Connection, call: Call, asked: Asked) -> tuple[TurnKey | None, Asked]:
+        """The task in which a write changes its resource, and what a change of another agent asks for (B17)."""
+        if call.tool.effect != "write" or asked.resource is None:
+            return None, asked
+        root = self.tasks(connection, turn_key(call.request))
+        rival = rival_of(connection, root, asked.resource, call.request.agent)
+        if rival is None:
+            return root, asked
+        return root, asked._replace(guards=(*asked.guards, rival), rival=rival.rule)
+
+    def _lock(self, transaction: Transaction, call: Call, call_id: str) -> bool:
+        """Give a destructive tool to this call alone; false where another has it (B17)."""
+        if not is_exclusive(call.tool):
+            return True
+        known = find_execution(transaction.connection, call.key)
+        if known is not None and call.tool.effect == "write":
+            return True  # it is answered from its record
+        mine, tool = call_id if known is None else known.id, call.tool.tool_id
+        holder = take_lock(transaction.connection, call, mine, transaction.now_ms)
+        if holder is None:
+            self._emit(transaction, "tool.locked", call, mine, "allowed", tool=tool)
+        else:
+            self._emit(transaction, "tool.busy", call, mine, "denied", tool=tool, reason=BUSY, holder=holder)
+        return holder is None
 
     def _decide(self, connection: Connection, call: Call, asked: Asked | None) -> Decision:
         request = gate_request(call, asked)
         facts = gate_facts(connection, call, asked, self._log.clock.now(), final=asked is not None)
         decision = decide(request, facts)
         if asked is not None and decision.layer is Layer.APPROVAL:
-            approved = with_approval(connection, call, facts)
+            approved = with_approval(connection, call, asked, facts)
             decision = decision if approved is None else decide(request, approved)
+            if asked.rival is not None and decision.effect == "ask":
+                decision = decision._replace(reason=CONFLICT)
         return decision
 
-    def _refused(self, call: Call, call_id: str, admission: _Admission, asked: Asked) -> ToolOutcome:
+    def _refused(self, call: Call, call_id: str, admission: _Admission) -> ToolOutcome:
         # What stands whatever was allowed in general is not offered to be allowed in general.
-        decision, waiting = admission.decision, admission.waiting
+        decision, waiting, asked = admission.decision, admission.waiting, admission.asked
         risks = {requirement.risk for requirement in call.tool.manifest.permission_requirements}
         safety = risks & {Risk.L3, Risk.L4} or any(guard.effect == "ask" for guard in asked.guards)
         message = denial_message(decision, call.language)
@@ -297,62 +362,9 @@ class Dispatcher:
         return None
 
     def _execute(self, call: Call, call_id: str, validated: BaseModel, admission: _Admission) -> ToolOutcome:
-        started, tool, decision = time.perf_counter(), call.tool.tool_id, admission.decision
-        try:
-            output = self._redacted(call, execute(call.tool, self._context(call, decision), validated))
-        except ToolFailure as failure:
-            status: Literal["timeout", "failed"] = "timeout" if failure.code == "timeout" else "failed"
-            message = render(f"tool.{failure.code}", call.language, {"tool": tool})
-            outcome = ToolOutcome(call_id, tool, status, decision=decision, error_code=failure.code, message=message)
-        else:
-            outcome = ToolOutcome(call_id, tool, "succeeded", output=output, decision=decision)
+        started = time.perf_counter()
+        outcome = self.handling.run(call, call_id, validated, admission.decision)
         return replace(outcome, events=self._finish(call, outcome, admission.used, started))
-
-    def _redacted(self, call: Call, output: BaseModel) -> BaseModel:
-        """The output without secrets: whoever reads it, no one needs them (U4). Raises ``ToolFailure``."""
-        redactor = self._secrets.redactor(call.request.tenant)
-        if not redactor:
-            return output
-        plain = output.model_dump(mode="json")
-        redacted = redactor.redact_value(plain)
-        if redacted == plain:
-            return output
-        try:
-            return call.tool.output_schema.model_validate(redacted)
-        except ValidationError:
-            raise ToolFailure("invalid_output") from None
-
-    def _opened(self, call: Call) -> dict[str, SecretStr]:
-        """What the declared slots hold. A slot that is empty fails the call: nobody else's stands in (U4)."""
-        request = call.request
-        opened: dict[str, SecretStr] = {}
-        for slot in call.tool.secrets:
-            owner = slot.owner(tenant=request.tenant, user=request.user, skill=call.tool.manifest.id)
-            try:
-                opened[slot.name] = self._secrets.open(request.tenant, owner, slot.name)
-            except ProwessError as error:
-                raise ToolFailure(error.code) from None
-        return opened
-
-    def _context(self, call: Call, decision: Decision) -> ToolContext:
-        """The resources that the skill declared and the user granted, and nothing else (M2). Raises ``ToolFailure``."""
-        request, manifest = call.request, call.tool.manifest
-        granted = {grant.code for grant in decision.grants}
-        layers = frozenset(str(layer) for layer in manifest.permissions.memory.read_layers)
-        readable = "memory:read" in granted and layers
-        source = self.proposals if "automation:propose" in granted else None
-        return ToolContext(
-            tenant=request.tenant,
-            user=request.user,
-            agent=request.agent,
-            language=call.language,
-            now=self._log.clock.now(),
-            cancel=CancelToken(),
-            secrets=self._opened(call),
-            proposals=None if source is None else source(request),
-            memories=self._memory.reader(request.tenant, request.user, request.agent, layers) if readable else None,
-            activity=ScopedActivity(self._log, request) if ACTIVITY in granted else None,
-        )
 
     def _finish(self, call: Call, outcome: ToolOutcome, used: str | None, started: float) -> tuple[str, ...]:
         """Record what came of the call, and of the approval that it used up; its result waits for the turn (G13)."""
@@ -365,8 +377,11 @@ class Dispatcher:
             self._emit(
                 transaction, "tool.finished", call, outcome.id, decision, error_code=code, duration_ms=duration_ms
             )
+            tenant, tool = call.request.tenant, call.tool
+            if is_exclusive(tool) and release_lock(transaction.connection, tenant, tool.tool_id, outcome.id):
+                self._emit(transaction, "tool.unlocked", call, outcome.id, decision, tool=tool.tool_id)
             if used is not None:
-                self.approvals.settle(transaction, call.request.tenant, used, str(status), result)
+                self.approvals.settle(transaction, tenant, used, str(status), result)
         return tuple(transaction.emitted)
 
     def _audit_decision(self, transaction: Transaction, call: Call, call_id: str, decision: Decision) -> None:
@@ -388,15 +403,3 @@ class Dispatcher:
     def _emit(transaction: Transaction, kind: str, call: Call, call_id: str, decision: str, **data: Any) -> None:
         where: dict[str, Any] = {"skill": call.skill, "run_id": call.run_id}
         emit_call(transaction, kind, call.request, call_id, decision=decision, **where, **data)
-
-
-def recorded_code(execution: Execution, input_digest: str | None) -> str | None:
-    """Null where this very write is known to have succeeded (U7).
-
-    A call that never finished has an unknown outcome; one that asked for something else has done nothing for this one.
-    """
-    if execution.input_digest != input_digest:
-        return "input_differs"
-    if execution.status is ExecutionStatus.RUNNING:
-        return "outcome_unknown"
-    return execution.error_code

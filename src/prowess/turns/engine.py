@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -18,15 +18,16 @@ from sqlalchemy.exc import IntegrityError
 from prowess.access.capabilities import META_TOOLS, NOT_FOUND
 from prowess.access.model import Mode
 from prowess.access.policies import NO_POLICIES, PolicySet
-from prowess.access.resolver import CallContext, SurfaceSource
+from prowess.access.resolver import SurfaceSource
 from prowess.access.surface import CapabilitySurface, GroupId
-from prowess.errors import Conflict, Denied, ProwessError, VoiceError
+from prowess.errors import Conflict, ProwessError, VoiceError
 from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
 from prowess.turns.commit import LostRace, Said, TurnWriter, new_record
-from prowess.turns.definitions import ToolSkill, ToolTurn
-from prowess.turns.dispatch import Dispatcher
+from prowess.turns.definitions import CancelToken, ToolSkill, ToolTurn
+from prowess.turns.dispatch import BUSY, Dispatcher
+from prowess.turns.entitlement import Entitlement
 from prowess.turns.equipment import find_equipped
 from prowess.turns.executor import Executor, Outcome
 from prowess.turns.facts import FactReader, TurnReading
@@ -44,11 +45,13 @@ from prowess.turns.results import as_voice_error, note_call, set_run, tool_turn,
 from prowess.turns.runs import RunStatus
 from prowess.turns.safety import SafetyPolicy, SafetyResponse
 from prowess.turns.selectors import parse_command, words_of
+from prowess.turns.stopped import is_stopped
+from prowess.turns.stopping import Stops, is_stop, turn_key
 from prowess.turns.store import TurnRecord
 from prowess.turns.suspending import suspension, waiting_reply
 from prowess.turns.toolbox import PlanToolBox
-from prowess.turns.view import Rights, both_unattended, stricter, unseen_verdict
-from prowess.turns.words import instruct
+from prowess.turns.view import Rights, unseen_verdict
+from prowess.turns.words import instruct, stopped_words
 
 MAX_REPLY_TEXT = 200_000
 MAX_ATTEMPTS = 8
@@ -73,6 +76,7 @@ class TurnEngine:
         policies: PolicySet = NO_POLICIES,
         mode: Mode = Mode.DEFAULT,
         limits: TurnLimits | None = None,
+        stops: Stops | None = None,
     ) -> None:
         self._log = log
         self._reader = reader
@@ -82,9 +86,8 @@ class TurnEngine:
         self._meta = meta
         self._safety = safety
         self.voice = voice
-        self._surfaces = surfaces or SurfaceSource(None)
-        self._policies = policies
-        self._mode = mode
+        self._entitlement = Entitlement(surfaces or SurfaceSource(None), policies, mode, writer)
+        self._stops = stops or Stops(log.database)
         self._limits = limits or TurnLimits()
 
     def begin(self, request: TurnRequest, options: CallOptions = NO_OPTIONS) -> TurnPlan:
@@ -98,7 +101,7 @@ class TurnEngine:
 
     def call(self, plan: TurnPlan, tool: str, arguments: Any) -> ToolOutcome:
         """One tool call of the turn, for a voice or for somebody else's loop. Refusals come back as outcomes."""
-        outcome = self._over_limit(plan, tool) or self._route(plan, tool, arguments)
+        outcome = self._refusal(plan, tool) or self._route(plan, tool, arguments)
         redactor = self._log.redactor(plan.request.tenant)
         if redactor:  # what was asked is said again in a refusal, and may be a secret
             message = None if outcome.message is None else redactor.redact(outcome.message)
@@ -117,8 +120,10 @@ class TurnEngine:
             return self._dispatcher.refuse(plan.request, tool, "not_found", plan.language, layer=layer)
         return self._dispatch(plan, found, lambda: arguments)
 
-    def _over_limit(self, plan: TurnPlan, tool: str) -> ToolOutcome | None:
-        """A refusal where the turn has used up its calls or its time (T12)."""
+    def _refusal(self, plan: TurnPlan, tool: str) -> ToolOutcome | None:
+        """A refusal where the turn was stopped (U10), or has used up its calls or its time (T12)."""
+        if plan.stop.stopped or (tool in META_TOOLS and self.is_stopped(plan.request)):
+            return self._dispatcher.refuse(plan.request, tool, "stopped", plan.language)
         with plan.lock:
             plan.calls_made += 1
             made = plan.calls_made
@@ -134,6 +139,11 @@ class TurnEngine:
             self._writer.limited(plan, limit)
         return self._dispatcher.refuse(plan.request, tool, "over_limit", plan.language, limit=limit)
 
+    def is_stopped(self, request: TurnRequest) -> bool:
+        """Whether the turn was stopped, in whichever process (U10)."""
+        with self._log.database.read() as connection:
+            return is_stopped(connection, turn_key(request))
+
     def finish(self, plan: TurnPlan, reply: str, *, state: str | None = None) -> TurnResult:
         """Store the reply and close the turn; the first reply stored for a message is the one it keeps.
 
@@ -148,8 +158,13 @@ class TurnEngine:
         try:
             waiting = suspension(plan, state) if plan.pending else None
             plan.record = self._writer.finish(plan, Said(reply, self.voice.name), waiting)
-        except (LostRace, IntegrityError):
-            # Somebody repeated the message and spoke first: theirs is the reply, though it was begun here.
+        except (LostRace, IntegrityError, Conflict) as error:
+            # Somebody repeated the message and spoke first: theirs is the reply, though it was begun here. Or the
+            # turn was stopped: then that is what it says.
+            if isinstance(error, Conflict):
+                if not is_stop(error):
+                    raise
+                self._writer.stop_late(plan)
             reading = self._reader.read(plan.request, plan.view.rights)
             plan.record = reading.earlier or plan.record
             reply = reading.earlier_reply or reply
@@ -170,10 +185,12 @@ class TurnEngine:
         if plan.reply is not None:
             return self.finish(plan, plan.reply)
         try:
-            reply = check_text(self.voice.speak(self._prompt(plan)), "reply", limit=MAX_REPLY_TEXT)
+            reply = self._say(plan, self._prompt(plan))
         except Suspended as suspended:
             return self.finish(plan, waiting_reply(plan, suspended.said), state=suspended.state)
         except Exception as error:
+            if plan.stop.stopped:
+                return self.finish(plan, stopped_words(plan.language))
             failure = as_voice_error(error)
             self.fail(plan, failure)
             raise failure from error
@@ -191,10 +208,12 @@ class TurnEngine:
             prompt = await asyncio.to_thread(self._prompt, plan)
             try:
                 # Closed here when nobody listens any more, so that nothing of it runs on.
-                async with _closing(self.voice.stream(prompt)) as said:
-                    async for piece in said:
-                        pieces.append(piece)
-                        yield piece
+                with self._watching(plan):
+                    async with _closing(self.voice.stream(prompt)) as said:
+                        async for piece in said:
+                            plan.stop.check()
+                            pieces.append(piece)
+                            yield piece
                 check_text("".join(pieces), "reply", limit=MAX_REPLY_TEXT)
             except Suspended as suspended:
                 rest = waiting_reply(plan, "".join(pieces)).removeprefix("".join(pieces))
@@ -202,9 +221,11 @@ class TurnEngine:
                 pieces.append(rest)
                 yield rest
             except Exception as error:
-                failure = as_voice_error(error)
-                await asyncio.to_thread(self.fail, plan, failure)
-                raise failure from error
+                if not plan.stop.stopped:
+                    failure = as_voice_error(error)
+                    await asyncio.to_thread(self.fail, plan, failure)
+                    raise failure from error
+                pieces = [stopped_words(plan.language)]
             except BaseException:
                 # Nobody listens any more. Here nothing may be awaited, so this one commit is not a hop to a thread.
                 self._writer.fail(plan, "reply_abandoned")
@@ -216,29 +237,7 @@ class TurnEngine:
 
         Raises ``Denied('surface_unresolved')``, ``InvalidInput`` (``wrong_type``, ``parent_mismatch``).
         """
-        options.check(request)
-        if options.surface is not None:
-            surface = options.surface
-        else:
-            try:
-                surface = self._surfaces.resolve(call_context(request))
-            except Denied as denied:
-                self._writer.unresolved(request, str(denied.detail.get("cause")))
-                raise
-        mode = stricter(options.mode or self._mode, self._policies.mode)
-        unattended = None if options.unattended is None else options.unattended.preapproved
-        if options.parent is None:
-            return Rights((surface,), options.filter, mode=mode, unattended=unattended)
-        above = options.parent.view.rights
-        overlays = above.overlays_above if above.overlay is None else (*above.overlays_above, above.overlay)
-        return Rights(
-            layers=(*above.layers, surface),
-            overlay=options.filter,
-            overlays_above=overlays,
-            mode=stricter(mode, above.mode),
-            above=(*above.above, options.parent.request.agent),
-            unattended=both_unattended(above.unattended, unattended),
-        )
+        return self._entitlement.rights(request, options)
 
     def _start(self, request: TurnRequest, options: CallOptions, *, speak: bool) -> TurnPlan:
         """``begin``; with ``speak``, a reply that nobody has to wait for is stored in the same commit."""
@@ -295,6 +294,24 @@ class TurnEngine:
             self._use_tool(plan, outcome.tool, outcome.tool_text)
         return plan
 
+    def _say(self, plan: TurnPlan, prompt: Prompt) -> str:
+        """The whole reply. Raises what a voice raises, and ``InvalidInput`` where it cannot be stored."""
+        with self._watching(plan):
+            return check_text(self.voice.speak(prompt), "reply", limit=MAX_REPLY_TEXT)
+
+    @contextmanager
+    def _watching(self, plan: TurnPlan) -> Iterator[None]:
+        """While the voice speaks: it is told when the turn is stopped, and that it is still busy can be seen (U10)."""
+        if self.voice.instant:
+            yield
+            return
+        ended = plan.stop.begin("voice", CancelToken())
+        try:
+            with plan.stop.busy():
+                yield
+        finally:
+            ended()
+
     def _speak_at_once(self, plan: TurnPlan) -> str | None:
         try:
             return check_text(self.voice.speak(self._prompt(plan)), "reply", limit=MAX_REPLY_TEXT)
@@ -348,6 +365,7 @@ class TurnEngine:
             view=reading.view,
             equipped=lambda: self._equipped(request),
             fence=fence,
+            stop=self._stops.of(request),
         )
 
     def _use_tool(self, plan: TurnPlan, tool: ToolSkill, text: str) -> None:
@@ -378,9 +396,11 @@ class TurnEngine:
             serving=plan.serving,
             allowed=plan.allowed_tools,
             fence=plan.fence,
+            stop=plan.stop,
         )
         outcome = self._dispatcher.call(call, arguments)
-        if outcome.status in ("denied", "invalid_input") or outcome.approval in plan.pending:
+        unused = outcome.status in ("denied", "invalid_input") or outcome.error_code == BUSY
+        if unused or outcome.approval in plan.pending:
             with plan.lock:
                 taken.discard(ordinal)  # nothing ran, or it waits already: put right, it can be called
         return outcome
@@ -406,11 +426,3 @@ async def _closing(pieces: AsyncIterator[str]) -> AsyncIterator[AsyncIterator[st
 
 
 _NO_RIGHTS = Rights((CapabilitySurface.DENY_ALL,))
-
-
-def call_context(request: TurnRequest) -> CallContext:
-    """Whose call it is, as a resolver sees it."""
-    chat = request.chat
-    return CallContext(
-        request.tenant, request.user, request.agent, chat.kind, chat.id, request.message_id, request.origin
-    )

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Connection, Index, Integer, Table, Text, bindparam, insert, select, update
 
+from prowess.access.approvals.model import TurnKey
 from prowess.db.metadata import instant, metadata
 from prowess.db.statements import Statement
 from prowess.kernel.canonical import digest
@@ -100,6 +101,19 @@ def ordinals_of(
     return [(row.tool_id, row.ordinal) for row in connection.execute(query)]
 
 
+def running_of(connection: Connection, key: TurnKey) -> list[tuple[str, str]]:
+    """(id, tool) of each call of a turn that runs at this moment, or whose process is gone."""
+    query = select(executions.c.id, executions.c.tool_id).where(
+        executions.c.tenant == key.tenant,
+        executions.c.agent_id == key.agent,
+        executions.c.scope_type == key.chat[0],
+        executions.c.scope_id == key.chat[1],
+        executions.c.message_id == key.message_id,
+        executions.c.status == str(ExecutionStatus.RUNNING),
+    )
+    return [(row.id, row.tool_id) for row in connection.execute(query.order_by(executions.c.id))]
+
+
 def insert_execution(connection: Connection, **row: Any) -> None:
     """Record a call that is about to run; raises ``IntegrityError`` where its key is taken."""
     _INSERT.run(connection, row | {"status": "running"})
@@ -116,3 +130,15 @@ def finish_execution(
         "new_duration": duration_ms,
     }
     _FINISH.run(connection, values)
+
+
+def recorded_code(execution: Execution, input_digest: str | None) -> str | None:
+    """Null where this very write is known to have succeeded (U7).
+
+    A call that never finished has an unknown outcome; one that asked for something else has done nothing for this one.
+    """
+    if execution.input_digest != input_digest:
+        return "input_differs"
+    if execution.status is ExecutionStatus.RUNNING:
+        return "outcome_unknown"
+    return execution.error_code

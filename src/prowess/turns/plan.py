@@ -14,6 +14,7 @@ from prowess.turns.definitions import Instruction, PromptSkill, ToolSkill
 from prowess.turns.fencing import Fence
 from prowess.turns.meta import meta_tools
 from prowess.turns.request import PlanTool, RunView, Selection, SessionView, TurnRequest
+from prowess.turns.stopping import TurnStop
 from prowess.turns.store import TurnRecord
 from prowess.turns.view import TurnView
 
@@ -36,6 +37,8 @@ class TurnPlan:
     view: TurnView = field(repr=False)
     equipped: Callable[[], frozenset[GroupId] | None] = field(repr=False)
     """what is stored as equipped at this moment"""
+    stop: TurnStop = field(repr=False)
+    """whether the turn was stopped, and what of it runs in this process (U10)"""
     fence: Fence | None = field(default=None, repr=False)
     """asked before every effect of the turn, where a job runs it"""
     ordinals: dict[str, set[int]] = field(default_factory=dict, repr=False)

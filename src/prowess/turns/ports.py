@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -44,15 +45,31 @@ class ToolBox(Protocol):
     """The tools of one turn, as its voice sees them: cut to what this user may call at this moment (T11)."""
 
     def tools(self) -> tuple[PlanTool, ...]:
-        """What may be called now; asked again before every request, because a call can equip more or less."""
+        """What may be called now; asked again before every request, because a call can equip more or less.
+
+        Raises ``Conflict('turn_stopped')`` once the turn was stopped: a voice lets it pass, and asks nothing more.
+        """
         ...
 
     def call(self, name: str, arguments: Any) -> Mapping[str, Any]:
         """The answer for the model: ``{"status", "output"}`` or ``{"status", "error", "message"}``, plain JSON.
 
-        Blocks; safe to call from any thread. Never raises: an unknown tool, one that is not there for this user,
-        arguments that are no JSON object, a limit and a failure are answers too, and each is an event.
+        Blocks; safe to call from any thread. An unknown tool, one that is not there for this user, arguments that are
+        no JSON object, a limit and a failure are answers too, and each is an event. Raises nothing but ``tools`` does.
         """
+        ...
+
+
+class StopSignal(Protocol):
+    """Says when a turn is stopped (U10)."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is."""
+        ...
+
+    def listening(self, listener: Callable[[], None]) -> AbstractContextManager[None]:
+        """Have ``listener`` called when it is, at once where it is already; from any thread."""
         ...
 
 
@@ -94,6 +111,8 @@ class Prompt:
     """granted skills that can be loaded on demand; empty: the system prompt has no block of them"""
     toolbox: ToolBox | None = None
     limits: VoiceLimits = VoiceLimits()
+    stop: StopSignal | None = None
+    """says when the turn is stopped: a voice that waits for something breaks off then, with whatever error"""
     resumed: Resumed | None = None
     """set where an earlier reply goes on; a voice without a state of its own says ``instruction``"""
 

@@ -29,6 +29,7 @@ def build_prompt(log: EventLog, plan: TurnPlan, voice: Voice, toolbox: ToolBox |
         skills=() if voice.instant else _cards(plan),
         toolbox=toolbox,
         limits=limits.voice,
+        stop=plan.stop,
     )
 
 

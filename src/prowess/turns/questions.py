@@ -37,6 +37,7 @@ from prowess.turns.equipment import find_equipped
 from prowess.turns.executions import idempotency_key
 from prowess.turns.fencing import Fence
 from prowess.turns.request import TurnRequest
+from prowess.turns.stopping import TurnStop
 from prowess.turns.view import TurnView
 
 
@@ -58,6 +59,8 @@ class Call:
     """asked in the transaction that admits the call, where a job runs the turn"""
     resumed: Approval | None = None
     """the approval by which an earlier call goes on; then nobody is asked anew"""
+    stop: TurnStop | None = None
+    """told when the turn is stopped (U10)"""
 
     @property
     def key(self) -> str:
@@ -86,6 +89,8 @@ class Asked(NamedTuple):
     action: EffectiveAction
     guards: tuple[RuleVerdict, ...] = ()
     input_digest: str | None = None
+    rival: str | None = None
+    """another agent of the task has changed the resource: the rule that a person's yes must name (B17)"""
 
 
 def asked_of(call: Call, validated: BaseModel, plain: Mapping[str, Any], guards: Sequence[Guard]) -> Asked:
@@ -153,10 +158,15 @@ def gate_facts(connection: Connection, call: Call, asked: Asked | None, now: dat
     )
 
 
-def with_approval(connection: Connection, call: Call, facts: Facts) -> Facts | None:
-    """The facts with the open approval for this very call, read only when something would ask; null: there is none."""
+def with_approval(connection: Connection, call: Call, asked: Asked, facts: Facts) -> Facts | None:
+    """The facts with the open approval for this very call, read only when something would ask; null: there is none.
+
+    Where changes conflict, only a yes that was asked for because of that very rival serves.
+    """
     found = find_open(connection, call.key)
-    return None if found is None else replace(facts, approval=found.as_fact())
+    if found is None or asked.rival not in (None, found.call.rule):
+        return None
+    return replace(facts, approval=found.as_fact())
 
 
 def meta_question(

@@ -17,6 +17,7 @@ Trigger = Literal["explicit", "rule", "semantic", "session"]
 
 BY_USER = "user"
 TRIGGER_PREFIX = "trigger:"
+AGENT_PREFIX = "agent:"
 MAX_DATA_TEXT = 100_000
 """characters of untrusted data beside a message"""
 

@@ -18,13 +18,11 @@ from prowess.chat.store import find_message
 from prowess.errors import Conflict, NotFound
 from prowess.events.model import SYSTEM
 from prowess.kernel.ids import check_id
-from prowess.kernel.text import check_text
 from prowess.messages import render
 from prowess.turns.commit import Said
 from prowess.turns.definitions import ToolSkill
-from prowess.turns.dispatch import recorded_code
-from prowess.turns.engine import MAX_REPLY_TEXT, TurnEngine
-from prowess.turns.executions import find_execution, ordinals_of
+from prowess.turns.engine import TurnEngine
+from prowess.turns.executions import find_execution, ordinals_of, recorded_code
 from prowess.turns.options import NO_OPTIONS, CallOptions
 from prowess.turns.outcome import ToolOutcome
 from prowess.turns.plan import TurnPlan
@@ -32,6 +30,8 @@ from prowess.turns.ports import Resumed, Suspended
 from prowess.turns.questions import Call
 from prowess.turns.request import TurnRequest, TurnResult
 from prowess.turns.results import as_voice_error, set_run, turn_result
+from prowess.turns.stopped import is_stopped
+from prowess.turns.stopping import STOPPED
 from prowess.turns.suspended import SuspendedTurn, find_suspended
 from prowess.turns.suspending import answer_of, instruction_of, run_status, suspension, waiting_reply
 from prowess.turns.view import both_unattended, stricter, unseen_verdict
@@ -75,16 +75,19 @@ class ResumingEngine(TurnEngine):
         """Let a suspended turn go on; what it says is stored once, as the agent's message ``reply_id``.
 
         ``pending_approvals`` of the result: what it waits for now, where it stopped again. Raises ``NotFound`` and
-        ``Conflict`` (``turn_not_waiting``), ``Conflict`` (``turn_still_waiting``, ``message_id_reused``),
-        ``VoiceError``, after which it can be tried again.
+        ``Conflict`` (``turn_not_waiting``), ``Conflict`` (``turn_still_waiting``, ``message_id_reused``,
+        ``turn_stopped``), ``VoiceError``, after which it can be tried again.
         """
         check_id(reply_id, "reply_id")
         key = TurnKey(tenant, chat, message_id, agent)
         with self._log.database.read() as connection:
             suspended = find_suspended(connection, key, self._log.clock.now())
             said = find_message(connection, tenant, chat, reply_id)
+            stopped = is_stopped(connection, key)
         if said is not None:
             return self._said_already(key, said)
+        if stopped:
+            raise Conflict(STOPPED, message_id=message_id)
         if suspended is None:
             raise NotFound("turn_not_waiting", message_id=message_id)
         found = {item.id: item for item in self._dispatcher.approvals.of_turn(key)}
@@ -103,13 +106,13 @@ class ResumingEngine(TurnEngine):
         resumed = None if suspended.state is None else Resumed(suspended.state, outcomes)
         state: str | None = None
         try:
-            reply = check_text(
-                self.voice.speak(replace(self._prompt(plan), resumed=resumed)), "reply", limit=MAX_REPLY_TEXT
-            )
+            reply = self._say(plan, replace(self._prompt(plan), resumed=resumed))
         except Suspended as again:
             reply, state = waiting_reply(plan, again.said), again.state
         except Exception as error:
+            plan.stop.check()
             raise as_voice_error(error) from error
+        plan.stop.check()
         waiting = suspension(plan, state, suspended) if plan.pending else None
         stored = self._writer.go_on(plan, Said(reply, self.voice.name), reply_id, suspended, waiting)
         return turn_result(plan, stored)
@@ -136,6 +139,7 @@ class ResumingEngine(TurnEngine):
             allowed=plan.allowed_tools,
             resumed=approval,
             fence=plan.fence,
+            stop=plan.stop,
         )
 
     def _told(self, approval: Approval) -> ToolOutcome:

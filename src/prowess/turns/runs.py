@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
+from prowess.access.approvals.model import TurnKey
 from prowess.chat.model import ChatRef
 from prowess.db.engine import undone_alone
 from prowess.db.metadata import instant, metadata
@@ -166,7 +167,7 @@ def record_run(connection: Connection, run: Run) -> bool:
 
 
 def finish_run(
-    connection: Connection, run_id: str, status: RunStatus, error_code: str | None, duration_ms: int
+    connection: Connection, run_id: str, status: RunStatus, error_code: str | None, duration_ms: int | None
 ) -> bool:
     """Give a run its outcome; one that failed may still succeed when its message is sent again.
 
@@ -183,6 +184,18 @@ def list_runs(connection: Connection, tenant: str, user: str, *, skill: str | No
         query = query.where(runs.c.skill_id == skill)
     rows = connection.execute(query.order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit))
     return [_to_run(row) for row in rows]
+
+
+def runs_of_turn(connection: Connection, turn: TurnKey) -> list[tuple[RunStatus, str | None]]:
+    """(status, error code) of each use of a skill in a turn."""
+    query = select(runs.c.status, runs.c.error_code).where(
+        runs.c.tenant == turn.tenant,
+        runs.c.agent_id == turn.agent,
+        runs.c.scope_type == turn.chat[0],
+        runs.c.scope_id == turn.chat[1],
+        runs.c.message_id == turn.message_id,
+    )
+    return [(RunStatus(row.status), row.error_code) for row in connection.execute(query)]
 
 
 def skill_usage(connection: Connection, tenant: str, since: datetime | None) -> list[SkillUsage]:

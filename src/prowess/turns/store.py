@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Connection, Index, Integer, Row, Table, Text, bindparam, insert, select, update
 
+from prowess.access.approvals.model import TurnKey
 from prowess.db.metadata import instant, metadata
 from prowess.db.statements import Statement
 from prowess.kernel.canonical import compact_json
@@ -46,6 +47,14 @@ class TurnRecord:
     reply_id: str | None
     pending: tuple[str, ...] = ()
     """approvals that the turn asked for"""
+
+
+class StoredTurn(NamedTuple):
+    """Whose a turn is, who started it, and whether its reply is stored."""
+
+    user: str
+    origin: str
+    finished: bool
 
 
 turns = Table(
@@ -97,6 +106,19 @@ def find_turn(connection: Connection, request: TurnRequest) -> TurnRecord | None
     """What this message came to, or none."""
     row = _FIND.first(connection, _key(request))
     return None if row is None else _to_record(row)
+
+
+def stored_turn(connection: Connection, key: TurnKey) -> StoredTurn | None:
+    """A turn by its key, or none."""
+    values = {
+        "of_tenant": key.tenant,
+        "of_kind": key.chat[0],
+        "of_chat": key.chat[1],
+        "of_message": key.message_id,
+        "of_agent": key.agent,
+    }
+    row = _FIND.first(connection, values)
+    return None if row is None else StoredTurn(row.user_id, row.origin, row.reply_id is not None)
 
 
 def insert_turn(connection: Connection, request: TurnRequest, record: TurnRecord, at_ms: int) -> None:

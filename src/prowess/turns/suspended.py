@@ -111,6 +111,11 @@ def release(connection: Connection, turn: TurnKey, revision: int) -> bool:
     return connection.execute(delete(suspended_turns).where(*of)).rowcount == 1
 
 
+def drop_suspended(connection: Connection, turn: TurnKey) -> bool:
+    """The turn does not go on; false where it did not wait."""
+    return bool(connection.execute(delete(suspended_turns).where(*_of(turn))).rowcount)
+
+
 def forget_suspended(connection: Connection, now: datetime) -> int:
     """Forget what nobody continued; returns how many."""
     over = suspended_turns.c.expires_at <= to_ms(now)

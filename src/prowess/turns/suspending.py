@@ -7,12 +7,13 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from prowess.access.approvals.model import Approval, TurnKey
+from prowess.access.approvals.model import Approval
 from prowess.messages import render
 from prowess.turns.definitions import Instruction
 from prowess.turns.plan import TurnPlan
 from prowess.turns.runners.tool import failure_instruction
 from prowess.turns.runs import RunStatus
+from prowess.turns.stopping import turn_key
 from prowess.turns.suspended import SUSPENSION_LIFETIME, SuspendedTurn
 from prowess.turns.words import instruct, waiting_instruction
 
@@ -22,17 +23,11 @@ _FAILED = ("failed", "timeout")
 _TOLD = ("denied", "permission_timeout", "approval_unused", "outcome_unknown", "succeeded")
 
 
-def turn_key(plan: TurnPlan) -> TurnKey:
-    """The turn of a plan, as approvals name it."""
-    request = plan.request
-    return TurnKey(request.tenant, request.chat, request.message_id, request.agent)
-
-
 def suspension(plan: TurnPlan, state: str | None, earlier: SuspendedTurn | None = None) -> SuspendedTurn:
     """What is stored of a turn that stops to wait; ``earlier``: it had stopped before."""
     rights = plan.view.rights
     return SuspendedTurn(
-        turn=turn_key(plan),
+        turn=turn_key(plan.request),
         user=plan.request.user,
         origin=plan.request.origin,
         language=plan.language,

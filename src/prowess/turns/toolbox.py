@@ -20,9 +20,13 @@ class PlanToolBox:
         self._call = call
 
     def tools(self) -> tuple[PlanTool, ...]:
-        """What may be called at this moment."""
+        """What may be called at this moment. Raises ``Conflict('turn_stopped')``: then nothing more is asked (U10)."""
+        self._plan.stop.check()
         return self._plan.tools
 
     def call(self, name: str, arguments: Any) -> Mapping[str, Any]:
-        """The answer for the model."""
-        return self._call(self._plan, name, arguments).to_answer()
+        """The answer for the model. Raises as ``tools``, also where the turn was stopped during the call."""
+        self._plan.stop.check()
+        answer = self._call(self._plan, name, arguments).to_answer()
+        self._plan.stop.check()
+        return answer

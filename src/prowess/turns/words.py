@@ -45,3 +45,8 @@ def waiting_instruction(pending: Mapping[str, str], language: str) -> Instructio
     joiner = "、" if language == "zh" else ", "
     text = render("instruct.approval_waiting", language, {"name": joiner.join(dict.fromkeys(pending.values()))})
     return Instruction(text, say, language)
+
+
+def stopped_words(language: str) -> str:
+    """The whole reply of a turn that was stopped."""
+    return render("say.stopped", language)

@@ -117,6 +117,16 @@ class ApprovalService:
         if set_outcome(transaction.connection, approval_id, outcome, result):
             self._tell_settled(transaction, approval)
 
+    def withdraw(self, transaction: Transaction, turn: TurnKey, actor: Actor) -> tuple[str, ...]:
+        """End whatever of a stopped turn waits, or was approved and has not run; their ids. The turn does not go on."""
+        lock_turn(transaction.connection, turn)
+        withdrawn: list[str] = []
+        for found in approvals_of(transaction.connection, turn):
+            if end_open(transaction.connection, found.id, ApprovalStatus.CANCELLED, "stopped"):
+                self._emit(transaction, "approval.cancelled", found, actor, "cancelled", reason="stopped")
+                withdrawn.append(found.id)
+        return tuple(withdrawn)
+
     # --- for people ---
 
     def answer(self, *, actor: Actor, tenant: str, approval_id: str, approve: bool) -> Approval:

@@ -8,6 +8,7 @@ voice is made, not when this module is imported.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import hashlib
 import itertools
@@ -24,7 +25,7 @@ from prowess.adapters.voices.retries import CutShort, RetryBudget, failure_of
 from prowess.adapters.voices.suspending import dump_state, load_state
 from prowess.errors import VoiceError
 from prowess.messages import render
-from prowess.turns.ports import Line, Prompt, Suspended
+from prowess.turns.ports import Line, Prompt, StopSignal, Suspended
 from prowess.turns.request import PlanTool
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ class ModelVoice:
         try:
             async with timer, self._open_model() as model:
                 reply = _Reply(model, prompt, show, streamed, self._provider, self._retries, self._settings)
-                await reply.run()
+                with _cut_short(timer, prompt.stop):
+                    await reply.run()
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -416,6 +418,26 @@ def _run(make: Callable[[], Coroutine[Any, Any, None]]) -> None:
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(context.run, lambda: asyncio.run(make())).result()
+
+
+@contextmanager
+def _cut_short(timer: asyncio.Timeout, stop: StopSignal | None) -> Iterator[None]:
+    """Let the time of a reply run out at once when its turn is stopped; its connections are closed with it."""
+    if stop is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def expire() -> None:
+        with contextlib.suppress(RuntimeError):  # the reply has ended by itself
+            timer.reschedule(loop.time())
+
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # and with it its loop
+            loop.call_soon_threadsafe(expire)
+
+    with stop.listening(tell):
+        yield
 
 
 def _has_running_loop() -> bool:

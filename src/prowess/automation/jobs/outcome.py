@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from prowess.automation.jobs.model import Job, JobStatus, retry_delay
 from prowess.errors import Conflict, Denied, InvalidInput, NotFound, ProwessError
+from prowess.turns.stopping import is_stop
 
 logger = logging.getLogger(__name__)
 
@@ -16,6 +17,8 @@ DEFERRAL = timedelta(hours=1)
 _PERMANENT = (Denied, InvalidInput, NotFound)
 _OUT_OF_QUOTA = "voice_rate_limited"
 _LOST = "lease_lost"
+STOPPED = "stopped"
+"""somebody stopped the turn: it is not tried again, and no incident"""
 
 
 class Outcome(NamedTuple):
@@ -46,6 +49,8 @@ def outcome_of(error: Exception, now: datetime) -> Outcome:
     if not isinstance(error, ProwessError):
         logger.warning("a job raised %s", type(error).__name__)  # its text may quote a person
         return Outcome("retry", "handler_failed")
+    if is_stop(error):
+        return Outcome("failed", STOPPED)
     if error.code == _OUT_OF_QUOTA:
         return Outcome("deferred", error.code, until=_next_period(error, now))
     code = str(error.detail.get("reason", error.code)) if isinstance(error, Denied) else error.code

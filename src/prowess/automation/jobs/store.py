@@ -274,6 +274,14 @@ def list_jobs(
     return list(connection.execute(query.order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(limit)))
 
 
+def open_jobs(connection: Connection, tenant: str, statuses: Sequence[JobStatus], agent: str) -> list[Row[Any]]:
+    """The rows of an agent's jobs in these states, oldest first."""
+    query = select(jobs).where(
+        jobs.c.tenant == tenant, jobs.c.agent_id == agent, jobs.c.status.in_([str(status) for status in statuses])
+    )
+    return list(connection.execute(query.order_by(jobs.c.created_at, jobs.c.id)))
+
+
 def count_pending(connection: Connection, tenant: str, user: str) -> int:
     """How many jobs of the user wait to be run."""
     query = select(func.count()).where(jobs.c.tenant == tenant, jobs.c.user_id == user, _IS_PENDING)

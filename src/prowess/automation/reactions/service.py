@@ -11,6 +11,8 @@ from functools import partial
 
 from sqlalchemy import Connection, select
 
+from prowess.access.approvals.model import TurnKey
+from prowess.automation.delegation.store import root_of
 from prowess.automation.triggers.firing import MAX_DEPTH, Firing, Occasion
 from prowess.automation.triggers.model import Fire, Kind, Trigger
 from prowess.automation.triggers.specs import REACTION_EVENTS, ReactionSpec, read_spec
@@ -94,22 +96,31 @@ def _cause(connection: Connection, event: Event) -> Fire | None:
     A job's id is the id of its message (B8). Where the turn says that a trigger started it and no fire has that job,
     the trigger's latest one stands for it: better stopped too early than never.
     """
-    job_id = event.target if event.type == "automation.completed" else event.message_id
+    turn = _turn_of(connection, event)
+    job_id = event.target if event.type == "automation.completed" else turn and turn.message_id
     if job_id is None:
         return None
     found = fire_of_job(connection, event.tenant, job_id)
-    if found is not None or event.message_id is None:
+    if found is not None or turn is None:
         return found
     query = select(turns.c.origin).where(
-        turns.c.tenant == event.tenant,
-        turns.c.chat_kind == event.chat_kind,
-        turns.c.chat_id == event.chat_id,
-        turns.c.message_id == event.message_id,
+        turns.c.tenant == turn.tenant,
+        turns.c.chat_kind == turn.chat[0],
+        turns.c.chat_id == turn.chat[1],
+        turns.c.message_id == turn.message_id,
     )
     origin = connection.execute(query.limit(1)).scalar() or ""
     if not origin.startswith(TRIGGER_PREFIX):
         return None
     return latest_fire(connection, event.tenant, origin.removeprefix(TRIGGER_PREFIX))
+
+
+def _turn_of(connection: Connection, event: Event) -> TurnKey | None:
+    """The turn of an event; of a delegate's turn the outermost one, which a trigger may have started."""
+    if event.message_id is None or event.chat_kind is None or event.chat_id is None:
+        return None
+    chat = (event.chat_kind, event.chat_id)
+    return root_of(connection, TurnKey(event.tenant, chat, event.message_id, event.agent or ""))
 
 
 def _described(event: Event) -> str:

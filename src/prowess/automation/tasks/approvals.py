@@ -23,6 +23,7 @@ from prowess.errors import Conflict, NotFound
 from prowess.events.followers import Follower
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Event
+from prowess.turns.dispatch import BUSY
 from prowess.turns.options import CallOptions
 from prowess.turns.resuming import ResumingEngine
 from prowess.turns.suspended import forget_suspended
@@ -45,6 +46,8 @@ class CallRunner(Runner):
         outcome = self._engine.resume_call(job.tenant, approval, options=CallOptions(fence=hold.fence))
         if outcome.status in ("succeeded", "pending") or (outcome.status == "recorded" and not outcome.error_code):
             return Outcome("done", result=approval)
+        if outcome.error_code == BUSY:  # nothing was done: the approval stands
+            return Outcome("retry", BUSY, approval)
         reason = outcome.error_code or (outcome.decision.reason if outcome.decision else outcome.status)
         # A handler that failed may have done half of it: only a person can say whether to ask for it again.
         return Outcome("failed", reason if outcome.status in (*_REFUSED, "recorded") else outcome.status, approval)

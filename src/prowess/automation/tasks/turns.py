@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from prowess.access.model import Mode
 from prowess.automation.jobs.ledger import emit_job
 from prowess.automation.jobs.model import Job, JobStatus
-from prowess.automation.jobs.outcome import Outcome
+from prowess.automation.jobs.outcome import STOPPED, Outcome
 from prowess.automation.jobs.runner import Hold, Runner
 from prowess.events.log import Transaction
 from prowess.kernel.clock import to_ms
@@ -47,8 +47,9 @@ class TurnRunner(Runner):
 
     def run(self, job: Job, prepared: Mapping[str, Any], hold: Hold) -> Outcome:
         """One turn; parked where it waits for a person (U6). Raises what a turn raises."""
-        result = self._engine.turn(request_of(job), options_of(job, hold))
-        return turn_outcome(result)
+        request = request_of(job)
+        result = self._engine.turn(request, options_of(job, hold))
+        return Outcome("failed", STOPPED, job.id) if self._engine.is_stopped(request) else turn_outcome(result)
 
     def ended(self, transaction: Transaction, job: Job, outcome: Outcome, status: JobStatus) -> None:
         """The events of B13."""
@@ -104,5 +105,5 @@ def tell_automation(transaction: Transaction, job: Job, outcome: Outcome, status
         if outcome.error_code == UNANSWERED:
             emit_job(transaction, "automation.skipped", job, decision="denied", **said)
         emit_job(transaction, "automation.completed", job, decision="failed", **said, outcome="failed")
-        if outcome.error_code not in (UNANSWERED, DENIED):
+        if outcome.error_code not in (UNANSWERED, DENIED, STOPPED):
             emit_job(transaction, "incident.opened", job, decision="failed", **said, attempts=job.attempts)

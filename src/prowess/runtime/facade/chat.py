@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prowess.access.filters import EVERYTHING, SkillFilter
 from prowess.chat.model import Agent, ChatRef, Conversation, Message
 from prowess.runtime.facade.base import OPERATOR, Facade
@@ -20,9 +22,15 @@ class Chats(Facade):
         language: str = "en",
         owner: str | None = None,
         skill_filter: SkillFilter = EVERYTHING,
+        good_at: Iterable[str] = (),
+        not_for: Iterable[str] = (),
         tenant: str = DEFAULT_TENANT,
     ) -> Agent:
-        """A new agent; ``owner`` null: it is the tenant's. Raises ``Conflict('agent_exists')``."""
+        """A new agent; ``owner`` null: it is the tenant's.
+
+        ``good_at``, ``not_for``: tags by which tasks are handed to it or never are (B17). Raises
+        ``Conflict('agent_exists')``, ``InvalidInput`` (``bad_tag``, ``too_many_tags``, ``tag_in_both``).
+        """
         return self._parts.chat.create_agent(
             actor=OPERATOR,
             tenant=tenant,
@@ -32,15 +40,27 @@ class Chats(Facade):
             language=language,
             owner=owner,
             skill_filter=skill_filter,
+            good_at=good_at,
+            not_for=not_for,
         )
 
-    def design_agent(self, agent: str, skill_filter: SkillFilter, *, tenant: str = DEFAULT_TENANT) -> None:
-        """Change which skills an agent is designed with, from its next turn on.
+    def design_agent(
+        self,
+        agent: str,
+        skill_filter: SkillFilter | None = None,
+        *,
+        good_at: Iterable[str] | None = None,
+        not_for: Iterable[str] | None = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> Agent:
+        """Change an agent's skills or the tags of its tasks, from its next turn on; what is null stays.
 
-        Raises ``NotFound('agent_not_found')``, and ``InvalidInput('bad_filter')`` for an overlay, which is for one
-        call.
+        Raises ``NotFound('agent_not_found')``, ``InvalidInput``: ``bad_filter`` for an overlay, which is for one call,
+        ``bad_tag``, ``too_many_tags``, ``tag_in_both``, ``design_missing``.
         """
-        self._parts.chat.design_agent(actor=OPERATOR, tenant=tenant, agent=agent, skill_filter=skill_filter)
+        return self._parts.chat.design_agent(
+            actor=OPERATOR, tenant=tenant, agent=agent, skill_filter=skill_filter, good_at=good_at, not_for=not_for
+        )
 
     def agents(self, *, tenant: str = DEFAULT_TENANT) -> list[Agent]:
         """The tenant's agents."""

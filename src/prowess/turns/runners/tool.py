@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -36,8 +36,12 @@ def input_faults(error: ValidationError) -> list[dict[str, str]]:
     return [{"place": ".".join(map(str, fault["loc"])) or "arguments", "fault": fault["type"]} for fault in faults]
 
 
-def execute(tool: ToolSkill, context: ToolContext, arguments: BaseModel) -> BaseModel:
+def execute(
+    tool: ToolSkill, context: ToolContext, arguments: BaseModel, ended: Callable[[], None] | None = None
+) -> BaseModel:
     """Run the handler in a thread of its own for at most its timeout and validate what it returns.
+
+    ``ended`` is called when the handler has really ended, even where nobody waits for it any more.
 
     A handler that outlives its timeout is told through ``context.cancel`` and its result is thrown away; a thread
     cannot be killed, so code that nobody vouches for runs in a sandbox process instead. Raises ``ToolFailure``.
@@ -49,6 +53,9 @@ def execute(tool: ToolSkill, context: ToolContext, arguments: BaseModel) -> Base
             box["output"] = tool.execute(context, arguments)
         except BaseException as error:  # sys.exit() in a handler is a failed call too
             box["error"] = error
+        finally:
+            if ended is not None:
+                ended()
 
     thread = threading.Thread(target=work, name=f"tool {tool.tool_id}", daemon=True)
     thread.start()
@@ -71,5 +78,6 @@ def execute(tool: ToolSkill, context: ToolContext, arguments: BaseModel) -> Base
 def failure_instruction(tool: ToolSkill, code: str, language: str) -> Instruction:
     """What the agent says instead of a result: that it failed, and nothing invented (X2)."""
     name = tool.manifest.display_name or tool.manifest.id
-    key = {"timeout": "tool_timeout", "invalid_input": "tool_invalid_input"}.get(code, "tool_failed")
+    known = {"timeout": "tool_timeout", "invalid_input": "tool_invalid_input", "stopped": "tool_stopped"}
+    key = (known | {"tool_busy": "tool_busy"}).get(code, "tool_failed")
     return instruct(key, language, name=name)

@@ -1,0 +1,80 @@
+"""What the agents of one task have changed, so that two of them do not undo each other's work unasked (B17).
+
+A task is an outermost turn with all that it handed over. Whoever changed a resource last may change it again; for
+another agent of the task a person decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Column, ColumnElement, Connection, Table, Text, and_, insert, select, update
+
+from prowess.access.approvals.model import TurnKey
+from prowess.access.model import RuleVerdict
+from prowess.db.metadata import instant, metadata
+from prowess.turns.questions import Call
+
+CONFLICT = "conflicting_change"
+TaskSource = Callable[[Connection, TurnKey], TurnKey]
+"""(turn) → the outermost turn of the task that it belongs to: itself where nothing was handed over to it"""
+
+task_changes = Table(
+    "task_changes",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("root_chat_kind", Text, primary_key=True),
+    Column("root_chat_id", Text, primary_key=True),
+    Column("root_message_id", Text, primary_key=True),
+    Column("root_agent_id", Text, primary_key=True),
+    Column("resource", Text, primary_key=True),
+    Column("agent_id", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("call_id", Text, nullable=False),
+    instant("changed_at"),
+)
+
+
+def alone(_connection: Connection, turn: TurnKey) -> TurnKey:
+    """The source of whoever hands nothing over."""
+    return turn
+
+
+def rival_of(connection: Connection, root: TurnKey, resource: str, agent: str) -> RuleVerdict | None:
+    """That a person must say yes: another agent of the task has changed the resource, or is about to.
+
+    Like a guard's, no standing approval, mode or trigger settles it. The rule names the rival: agent and call.
+    """
+    query = select(task_changes.c.agent_id, task_changes.c.call_id).where(_is(root, resource))
+    found = connection.execute(query.with_for_update()).first()
+    if found is None or found.agent_id == agent:
+        return None
+    return RuleVerdict("ask", f"{CONFLICT}:{found.agent_id}:{found.call_id}")
+
+
+def note_change(connection: Connection, root: TurnKey, resource: str, call: Call, call_id: str, at_ms: int) -> None:
+    """The call changes the resource now. Raises ``IntegrityError`` where another call was the first."""
+    who = {"agent_id": call.request.agent, "tool": call.tool.tool_id, "call_id": call_id, "changed_at": at_ms}
+    changed = connection.execute(update(task_changes).where(_is(root, resource)).values(**who))
+    if changed.rowcount == 0:
+        row = {
+            "tenant": root.tenant,
+            "root_chat_kind": root.chat[0],
+            "root_chat_id": root.chat[1],
+            "root_message_id": root.message_id,
+            "root_agent_id": root.agent,
+            "resource": resource,
+        }
+        connection.execute(insert(task_changes).inline(), row | who)
+
+
+def _is(root: TurnKey, resource: str) -> ColumnElement[bool]:
+    table = task_changes.c
+    return and_(
+        table.tenant == root.tenant,
+        table.root_chat_kind == root.chat[0],
+        table.root_chat_id == root.chat[1],
+        table.root_message_id == root.message_id,
+        table.root_agent_id == root.agent,
+        table.resource == resource,
+    )
