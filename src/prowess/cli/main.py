@@ -22,6 +22,7 @@ from prowess.cli import (
     secrets,
     skills,
     system,
+    tasks,
     turns,
     working,
 )
@@ -38,6 +39,7 @@ app = typer.Typer(
 turns.register(app)
 system.register(app)
 working.register(app)
+tasks.register(app)
 app.add_typer(skills.app, name="skills")
 asking.register(permissions.app)
 risks.register(permissions.app)
@@ -48,6 +50,7 @@ app.add_typer(secrets.app, name="secrets")
 app.add_typer(memory.app, name="memory")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(automations.app, name="automations")
+app.add_typer(tasks.app, name="tasks")
 app.add_typer(notifications.app, name="notifications")
 for name, group in records.groups.items():
     app.add_typer(group, name=name)

@@ -22,6 +22,11 @@ groups = {"sessions": sessions, "runs": runs, "audit": audit, "agents": agents}
 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")]
 
+GoodAt = Annotated[
+    list[str] | None, typer.Option("--good-at", help="Tag of tasks that are handed to it. May be repeated.")
+]
+NotFor = Annotated[list[str] | None, typer.Option("--not-for", help="Tag of tasks that never are. May be repeated.")]
+
 DECISIONS = ("allowed", "denied", "succeeded", "failed", "cancelled")
 
 
@@ -135,8 +140,20 @@ def list_agents(db: Db = None, as_json: Json = False, tenant: Tenant = "default"
     if as_json:
         print_json({"agents": found})
         return
-    rows = [(a["id"], a["name"], a["language"], a["owner"], _design(a["skill_filter"])) for a in found]
-    print_table(("id", "name", "language", "owner", "skills"), rows, empty=say("no_agents"))
+    rows = [
+        (
+            a["id"],
+            a["name"],
+            a["language"],
+            a["owner"],
+            _design(a["skill_filter"]),
+            " ".join(a["good_at"]),
+            " ".join(a["not_for"]),
+        )
+        for a in found
+    ]
+    columns = ("id", "name", "language", "owner", "skills", "good_at", "not_for")
+    print_table(columns, rows, empty=say("no_agents"))
 
 
 def agent_to_json(agent: Any) -> dict[str, Any]:
@@ -147,6 +164,8 @@ def agent_to_json(agent: Any) -> dict[str, Any]:
         "language": agent.language,
         "owner": agent.owner,
         "skill_filter": agent.skill_filter.to_json(),
+        "good_at": list(agent.good_at),
+        "not_for": list(agent.not_for),
     }
 
 
@@ -165,10 +184,21 @@ def create(
     persona: Annotated[str, typer.Option("--persona", help="How it speaks.")] = "",
     agent_language: Annotated[str, typer.Option("--language", help="en or zh.")] = "en",
     owner: Annotated[str | None, typer.Option("--owner", help="Its user; default: the whole tenant.")] = None,
+    good_at: GoodAt = None,
+    not_for: NotFor = None,
 ) -> None:
     """Make an agent."""
     with opened(db) as app:
-        made = app.create_agent(agent, name=name, persona=persona, language=agent_language, owner=owner, tenant=tenant)
+        made = app.create_agent(
+            agent,
+            name=name,
+            persona=persona,
+            language=agent_language,
+            owner=owner,
+            good_at=good_at or (),
+            not_for=not_for or (),
+            tenant=tenant,
+        )
     if as_json:
         print_json(agent_to_json(made))
     else:
@@ -185,22 +215,27 @@ def design(
     excepted: Annotated[
         list[str] | None, typer.Option("--except", help="Every skill but these. May be repeated.")
     ] = None,
+    good_at: GoodAt = None,
+    not_for: NotFor = None,
     db: Db = None,
     as_json: Json = False,
     tenant: Tenant = "default",
 ) -> None:
-    """Say which skills an agent is designed with, whoever talks to it."""
+    """Say which skills and tasks an agent is designed for."""
     from prowess.access.filters import SkillFilter
 
     given = {"all": every, "none": none, "only": only, "except": excepted}
     kinds = [kind for kind, value in given.items() if value]
-    if len(kinds) != 1:
+    if len(kinds) > 1 or not (kinds or good_at or not_for):
         raise typer.BadParameter(say("one_design"))
-    wanted = SkillFilter.of(kinds[0], (*(only or ()), *(excepted or ())))
+    wanted = SkillFilter.of(kinds[0], (*(only or ()), *(excepted or ()))) if kinds else None
     with opened(db) as app:
-        app.design_agent(agent, wanted, tenant=tenant)
-    document = {"id": agent, "skill_filter": wanted.to_json()}
+        made = app.design_agent(agent, wanted, good_at=good_at, not_for=not_for, tenant=tenant)
     if as_json:
-        print_json(document)
-    else:
-        show(f"{agent}{say('colon')}{_design(wanted.to_json())}")
+        shown = agent_to_json(made)
+        print_json({name: shown[name] for name in ("id", "skill_filter", "good_at", "not_for")})
+        return
+    show(f"{agent}{say('colon')}{_design(made.skill_filter.to_json())}")
+    for name, tags in (("good_at", made.good_at), ("not_for", made.not_for)):
+        if tags:
+            show(say(name, tags=" ".join(tags)))

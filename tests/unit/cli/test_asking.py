@@ -199,7 +199,8 @@ def test_the_use_of_skills_is_counted(run: Run, document: Call, error: Call) -> 
 def test_an_agent_is_designed_with_some_skills(document: Call) -> None:
     document("agents", "create", "sol")
     made = document("agents", "design", "sol", "--only", "daily_planning")
-    assert made == {"id": "sol", "skill_filter": {"kind": "only", "names": ["daily-planning"]}}
+    roles: dict[str, list[str]] = {"good_at": [], "not_for": []}
+    assert made == {"id": "sol", "skill_filter": {"kind": "only", "names": ["daily-planning"]}, **roles}
     assert document("turn", "--agent", "sol", "--text", "/meeting-minutes")["selection"] is None
     assert document("agents", "list")["agents"][0]["skill_filter"] == made["skill_filter"]
 

@@ -48,7 +48,7 @@ def test_the_commands_are_those_of_the_contract() -> None:
     approvals = "list|show|approve|deny|cancel|approvers list|approvers add|approvers remove"
     roles = "list show set remove assign unassign members"
     assert {
-        "turn", "select", "chat", "tour", "worker", "up", "migrate", "doctor", "eval", "bench",
+        "turn", "select", "chat", "tour", "stop", "tasks list", "tasks show", "worker", "up", "migrate", "doctor", "eval", "bench",
         *(f"skills {name}" for name in skills.split()),
         *(f"permissions {name}" for name in permissions.split()),
         *(f"approvals {name}" for name in approvals.split("|")),

@@ -114,7 +114,8 @@ def test_the_audit_is_filtered(run: Run, document: Call) -> None:
 def test_agents_are_made_once(run: Run, document: Call, error: Call) -> None:
     everything = {"kind": "all", "names": []}
     made = document("agents", "create", "sol", "--name", "Sol", "--language", "zh")
-    assert made == {"id": "sol", "name": "Sol", "language": "zh", "owner": None, "skill_filter": everything}
+    roles: dict[str, list[str]] = {"good_at": [], "not_for": []}
+    assert made == {"id": "sol", "name": "Sol", "language": "zh", "owner": None, "skill_filter": everything, **roles}
     assert document("agents", "list") == {"agents": [made]}
     assert error("agents", "create", "sol")["code"] == "agent_exists"
     assert run("agents", "create", "lua").stdout == "Made agent lua.\n"
