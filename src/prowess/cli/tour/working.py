@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from prowess.cli.output import say
@@ -162,9 +162,10 @@ def audit_verified(tour: Tour) -> str:
 
 
 def _clock() -> ManualClock:
-    from prowess import ManualClock
+    """A clock that begins now and stands until it is moved."""
+    from prowess import ManualClock, SystemClock
 
-    return ManualClock(datetime.now(UTC))
+    return ManualClock(SystemClock().now())
 
 
 def _schedule(tour: Tour, clock: ManualClock) -> Job:
