@@ -29,6 +29,7 @@ from prowess import (
 )
 from prowess.access.model import ApprovalMode, PermissionRequirement, Risk
 
+BUILT_IN_TOOLS = ("agent-memory.search", "automations.propose", "daily-report.compose")
 ASKING = PermissionRequirement("notes:write", Risk.L2, ApprovalMode.PER_OPERATION)
 SENDING = PermissionRequirement("mail:send", Risk.L3, ApprovalMode.PER_OPERATION)
 
@@ -646,7 +647,7 @@ def test_g14_list_agrees_with_check(open_app: OpenApp) -> None:
         listed = {item.name for item in plan.tools if item.skill_id is not None}
         checked = {
             name
-            for name in ("tool.a", "tool.b", "tool.recaller", "agent-memory.search", "tool.absent")
+            for name in ("tool.a", "tool.b", "tool.recaller", "tool.absent", *BUILT_IN_TOOLS)
             if app.explain(user=USER, agent=AGENT, tool=name, surface=surface).decision.layer
             not in ("filter", "entitlement", "activation")
         }

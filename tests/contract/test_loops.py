@@ -206,7 +206,7 @@ def test_t1_a_loop_that_gives_up_says_so_and_may_come_back(open_app: OpenApp) ->
     plan = app.begin(request("m1", "/interview"))
     app.fail(plan, RuntimeError("secret"))
     (failed,) = [event for event in app.events() if event.type == "turn.failed"]
-    assert failed.data == {"error_code": "voice_failed"}
+    assert failed.data == {"error_code": "voice_failed", "origin": "user"}
     assert [(str(run.status), run.error_code) for run in app.runs(user="u1")] == [("failed", "voice_failed")]
     assert app.finish(app.begin(request("m1", "/interview")), "here").reply == "here"
     assert [(str(run.status), run.error_code) for run in app.runs(user="u1")] == [("waiting_user", None)]

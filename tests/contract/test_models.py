@@ -95,6 +95,8 @@ def test_t10_t11_a_model_calls_a_granted_tool_and_answers(open_app: OpenApp) -> 
         "load_skill_through_path",
         "reset_equipped_tools",
         "agent-memory_search",
+        "automations_propose",
+        "daily-report_compose",
         "tool_lookup",
         "tool_recaller",
     }

@@ -197,7 +197,7 @@ def test_b11_what_can_never_work_is_refused_when_it_is_made(
         ({"agent": ""}, "bad_id"),
         ({"conversation": " c"}, "bad_id"),
         ({"skill": "a b"}, "bad_skill_name"),
-        ({"preapproved": ["nonsense"]}, "bad_code"),
+        ({"preapproved": ["nonsense"]}, "bad_preapproval"),
         ({"preapproved": ["memory:read"] * 21}, "bad_trigger"),
         ({"max_attempts": 11}, "bad_trigger"),
         ({"max_attempts": 0}, "bad_trigger"),

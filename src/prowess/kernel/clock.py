@@ -5,9 +5,10 @@ Inside, an instant is an aware ``datetime`` in UTC; in a table it is an integer,
 
 from __future__ import annotations
 
+import re
 import threading
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from prowess.errors import InvalidInput
 
@@ -64,6 +65,23 @@ def iso(instant: datetime | None) -> str | None:
     if instant is None:
         return None
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_SPAN = re.compile(r"([0-9]{1,9})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def parse_span(text: str, field: str) -> timedelta:
+    """Read a span such as ``90s``, ``30m``, ``2h`` or ``3d``. Raises ``InvalidInput('bad_span')``."""
+    match = _SPAN.fullmatch(text.strip())
+    try:
+        return timedelta(**{_UNITS[match.group(2)]: int(match.group(1))}) if match else _no_span(text, field)
+    except OverflowError:
+        return _no_span(text, field)
+
+
+def _no_span(text: str, field: str) -> NoReturn:
+    raise InvalidInput("bad_span", field=field, value=text[:40])
 
 
 def parse_instant(text: str, field: str) -> datetime:

@@ -85,6 +85,8 @@ def turn_outcome(result: TurnResult) -> Outcome:
     """How a turn that nobody watches went: what was verified, not what was intended (U7)."""
     if result.pending_approvals:
         return Outcome("waiting", result=result.message_id)
+    if "command.unknown" in result.events:  # the skill is not there for this turn: nothing of it was done
+        return Outcome("failed", "skill_not_found", result.message_id)
     run = result.run
     if run is not None and run.status in (RunStatus.DENIED, RunStatus.FAILED):
         denied = result.decision is not None and result.decision.effect == "deny"

@@ -170,7 +170,7 @@ class Draft(BaseModel):
     def _codes(cls, codes: tuple[str, ...]) -> tuple[str, ...]:
         for code in codes:
             if not CODE_PATTERN.fullmatch(code):
-                raise InvalidInput("bad_code", field="preapproved", code=code[:80])
+                raise InvalidInput("bad_preapproval", field="preapproved", code=code[:80])
         return tuple(dict.fromkeys(codes))
 
     @model_validator(mode="after")
@@ -189,7 +189,7 @@ def read_draft(fields: Mapping[str, Any]) -> Draft:
     """Check what was asked for, its spec included.
 
     Raises ``InvalidInput``: ``bad_trigger`` naming the field, or what the field's own rule raises (``once_time``,
-    ``unknown_event``, ``bad_secret_name``, ``bad_code``, ``text_empty``, ``bad_skill_name`` …).
+    ``unknown_event``, ``bad_secret_name``, ``bad_preapproval``, ``text_empty``, ``bad_skill_name`` …).
     """
     draft = _validated(Draft, fields, "")
     spec = read_spec(draft.kind, draft.spec)

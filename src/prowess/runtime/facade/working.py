@@ -17,6 +17,10 @@ _LOOK = timedelta(seconds=1)
 class Working(Jobs, Automations):
     """Running jobs, triggers and approved calls in this process (B10, B18)."""
 
+    def now(self) -> datetime:
+        """The instant by this runtime's clock, in UTC."""
+        return self._parts.clock.now()
+
     def work(self, *, until: datetime | None = None) -> int:
         """Run what is due in this process, triggers and followers of the log included; returns how many jobs it ran.
 
