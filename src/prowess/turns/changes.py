@@ -7,6 +7,7 @@ another agent of the task a person decides.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, Text, and_, insert, select, update
 
@@ -40,32 +41,47 @@ def alone(_connection: Connection, turn: TurnKey) -> TurnKey:
     return turn
 
 
-def rival_of(connection: Connection, root: TurnKey, resource: str, agent: str) -> RuleVerdict | None:
-    """That a person must say yes: another agent of the task has changed the resource, or is about to.
+class Change(NamedTuple):
+    """Who changed a resource last."""
+
+    agent: str
+    call_id: str
+
+
+def last_change(connection: Connection, root: TurnKey, resource: str) -> Change | None:
+    """Who changed the resource last within the task, or is about to; it stays so until this transaction ends."""
+    query = select(task_changes.c.agent_id, task_changes.c.call_id).where(_is(root, resource))
+    found = connection.execute(query.with_for_update()).first()
+    return None if found is None else Change(found.agent_id, found.call_id)
+
+
+def rival_of(last: Change | None, agent: str) -> RuleVerdict | None:
+    """That a person must say yes, where another agent of the task changed the resource last.
 
     Like a guard's, no standing approval, mode or trigger settles it. The rule names the rival: agent and call.
     """
-    query = select(task_changes.c.agent_id, task_changes.c.call_id).where(_is(root, resource))
-    found = connection.execute(query.with_for_update()).first()
-    if found is None or found.agent_id == agent:
+    if last is None or last.agent == agent:
         return None
-    return RuleVerdict("ask", f"{CONFLICT}:{found.agent_id}:{found.call_id}")
+    return RuleVerdict("ask", f"{CONFLICT}:{last.agent}:{last.call_id}")
 
 
-def note_change(connection: Connection, root: TurnKey, resource: str, call: Call, call_id: str, at_ms: int) -> None:
-    """The call changes the resource now. Raises ``IntegrityError`` where another call was the first."""
+def note_change(
+    connection: Connection, root: TurnKey, resource: str, last: Change | None, call: Call, call_id: str, at_ms: int
+) -> None:
+    """The call changes the resource now, after ``last``. Raises ``IntegrityError`` where another call was the first."""
     who = {"agent_id": call.request.agent, "tool": call.tool.tool_id, "call_id": call_id, "changed_at": at_ms}
-    changed = connection.execute(update(task_changes).where(_is(root, resource)).values(**who))
-    if changed.rowcount == 0:
-        row = {
-            "tenant": root.tenant,
-            "root_chat_kind": root.chat[0],
-            "root_chat_id": root.chat[1],
-            "root_message_id": root.message_id,
-            "root_agent_id": root.agent,
-            "resource": resource,
-        }
-        connection.execute(insert(task_changes).inline(), row | who)
+    if last is not None:
+        connection.execute(update(task_changes).where(_is(root, resource)).values(**who))
+        return
+    row = {
+        "tenant": root.tenant,
+        "root_chat_kind": root.chat[0],
+        "root_chat_id": root.chat[1],
+        "root_message_id": root.message_id,
+        "root_agent_id": root.agent,
+        "resource": resource,
+    }
+    connection.execute(insert(task_changes).inline(), row | who)
 
 
 def _is(root: TurnKey, resource: str) -> ColumnElement[bool]:

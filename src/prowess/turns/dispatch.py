@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -28,7 +29,7 @@ from prowess.kernel.canonical import compact_json
 from prowess.kernel.ids import IdSource
 from prowess.messages import render
 from prowess.turns.asking import asked_call, kept_arguments, seats_of
-from prowess.turns.changes import CONFLICT, TaskSource, alone, note_change, rival_of
+from prowess.turns.changes import CONFLICT, Change, TaskSource, alone, last_change, note_change, rival_of
 from prowess.turns.emitting import emit_call
 from prowess.turns.executions import (
     Execution,
@@ -61,6 +62,8 @@ from prowess.turns.words import denial_message
 logger = logging.getLogger(__name__)
 
 BUSY = "tool_busy"
+MAX_RACES = 8
+"""lost by one call before its fault is taken for another one"""
 
 
 Arguments = Callable[[], Mapping[str, Any]]
@@ -121,10 +124,7 @@ class Dispatcher:
             logger.warning("input of tool %s could not be built: %s", call.tool.tool_id, type(error).__name__)
             return self._invalid(call, call_id, decision, ({"place": "arguments", "fault": "unusable"},))
         try:
-            try:
-                admission = self._admit(call, call_id, plain, asked)
-            except (IntegrityError, ApprovalGone):  # the same call in another worker was recorded at the same moment
-                admission = self._admit(call, call_id, plain, asked)
+            admission = self._admit_once(call, call_id, plain, asked)
         except Conflict as error:
             if not is_stop(error):
                 raise
@@ -206,6 +206,13 @@ class Dispatcher:
         status: CallStatus = "denied" if reason == "stopped" else reason
         return ToolOutcome(call_id, tool, status, error_code=reason, message=message, events=tuple(transaction.emitted))
 
+    def _admit_once(self, call: Call, call_id: str, plain: Mapping[str, Any], asked: Asked) -> _Admission:
+        """``_admit``, again where the same call, tool or resource was somebody else's at the same moment."""
+        for _ in range(MAX_RACES):
+            with suppress(IntegrityError, ApprovalGone):
+                return self._admit(call, call_id, plain, asked)
+        return self._admit(call, call_id, plain, asked)
+
     def _admit(self, call: Call, call_id: str, plain: Mapping[str, Any], asked: Asked) -> _Admission:
         """The gate once more, its audit and the record of the call, in one transaction; and an earlier record of it.
 
@@ -217,7 +224,7 @@ class Dispatcher:
             connection = transaction.connection
             hold(call.fence, connection)
             hold_unstopped(connection, turn_key(call.request))
-            root, asked = self._with_rival(connection, call, asked)
+            task, asked = self._with_rival(connection, call, asked)
             decision = self._decide(connection, call, asked)
             known: Execution | None = None
             waiting: Approval | None = None
@@ -230,8 +237,8 @@ class Dispatcher:
                 if used is not None:
                     self.approvals.use(transaction, used, call.request.tenant)
                 known = self._record(transaction, call, call_id, asked)
-                if known is None and root is not None and asked.resource is not None:
-                    note_change(connection, root, asked.resource, call, call_id, transaction.now_ms)
+                if known is None and task is not None:
+                    note_change(connection, *task, call, call_id, transaction.now_ms)
                 if known is not None and used is not None and call.tool.effect == "write":
                     outcome = recorded_code(known, asked.input_digest) or "succeeded"
                     self.approvals.settle(transaction, call.request.tenant, used, outcome)
@@ -258,15 +265,19 @@ class Dispatcher:
         kept = asked_call(call, call_id, asked, arguments, decision.rule)
         return None, self.approvals.request(transaction, kept, seats_of(call))
 
-    def _with_rival(self, connection: Connection, call: Call, asked: Asked) -> tuple[TurnKey | None, Asked]:
-        """The task in which a write changes its resource, and what a change of another agent asks for (B17)."""
+    def _with_rival(
+        self, connection: Connection, call: Call, asked: Asked
+    ) -> tuple[tuple[TurnKey, str, Change | None] | None, Asked]:
+        """In which task a write changes which resource, after whom; and what another's change asks for (B17)."""
         if call.tool.effect != "write" or asked.resource is None:
             return None, asked
         root = self.tasks(connection, turn_key(call.request))
-        rival = rival_of(connection, root, asked.resource, call.request.agent)
-        if rival is None:
-            return root, asked
-        return root, asked._replace(guards=(*asked.guards, rival), rival=rival.rule)
+        last = last_change(connection, root, asked.resource)
+        rival = rival_of(last, call.request.agent)
+        if rival is not None:
+            asked = asked._replace(guards=(*asked.guards, rival), rival=rival.rule)
+        assert asked.resource is not None
+        return (root, asked.resource, last), asked
 
     def _lock(self, transaction: Transaction, call: Call, call_id: str) -> bool:
         """Give a destructive tool to this call alone; false where another has it (B17)."""

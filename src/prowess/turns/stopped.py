@@ -59,9 +59,12 @@ def lock_against_effects(connection: Connection, key: TurnKey) -> None:
 
 def mark_stopped(connection: Connection, key: TurnKey, by: str, at_ms: int) -> bool:
     """Store that the turn is stopped; false where it was already."""
+    if is_stopped(connection, key):
+        return False
     row = {name.removeprefix("of_"): value for name, value in _of(key).items()}
     statement = upsert(connection, stopped_turns).values(**row, stopped_by=by, stopped_at=at_ms)
-    return bool(connection.execute(statement.on_conflict_do_nothing()).rowcount == 1)
+    connection.execute(statement.on_conflict_do_nothing())
+    return True
 
 
 def stopped_among(connection: Connection, keys: Sequence[TurnKey]) -> list[TurnKey]:
