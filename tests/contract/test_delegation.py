@@ -331,7 +331,7 @@ def test_b17_of_many_at_once_one_has_the_tool(open_app: OpenApp) -> None:
 
     app = open_app(tool("wiper", handler, effect="write", destructive=True))
     plans = [app.begin(request(f"m{n}", "hi", conversation=f"c{n}")) for n in range(8)]
-    outcomes = at_once([lambda plan=plan: app.call(plan, "tool.wiper", {"text": "a"}) for plan in plans])
+    outcomes = at_once([partial(app.call, plan, "tool.wiper", {"text": "a"}) for plan in plans])
     assert most == [1]
     assert {(item.status, item.error_code) for item in outcomes} <= {("succeeded", None), ("failed", "tool_busy")}
     assert any(item.status == "succeeded" for item in outcomes)
@@ -432,6 +432,6 @@ def test_b17_of_two_agents_that_change_one_thing_at_once_one_waits(editing: Prow
     app = editing
     plan = start(app)
     plans = [child_of(app, plan, "bo"), child_of(app, plan, "cy")]
-    outcomes = at_once([lambda plan=item: edit(app, plan, "x") for item in plans])
+    outcomes = at_once([partial(edit, app, item, "x") for item in plans])
     assert sorted(item.status for item in outcomes) == ["pending", "succeeded"]
     assert writes.calls == ["x"]

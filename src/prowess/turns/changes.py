@@ -14,7 +14,8 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, Text, and_, ins
 from prowess.access.approvals.model import TurnKey
 from prowess.access.model import RuleVerdict
 from prowess.db.metadata import instant, metadata
-from prowess.turns.questions import Call
+from prowess.turns.questions import Asked, Call
+from prowess.turns.stopping import turn_key
 
 CONFLICT = "conflicting_change"
 TaskSource = Callable[[Connection, TurnKey], TurnKey]
@@ -48,29 +49,38 @@ class Change(NamedTuple):
     call_id: str
 
 
-def last_change(connection: Connection, root: TurnKey, resource: str) -> Change | None:
-    """Who changed the resource last within the task, or is about to; it stays so until this transaction ends."""
-    query = select(task_changes.c.agent_id, task_changes.c.call_id).where(_is(root, resource))
-    found = connection.execute(query.with_for_update()).first()
-    return None if found is None else Change(found.agent_id, found.call_id)
+class Write(NamedTuple):
+    """A write within a task: what it changes, and whose change it follows."""
+
+    root: TurnKey
+    resource: str
+    last: Change | None
 
 
-def rival_of(last: Change | None, agent: str) -> RuleVerdict | None:
-    """That a person must say yes, where another agent of the task changed the resource last.
+def in_task(connection: Connection, source: TaskSource, call: Call, asked: Asked) -> tuple[Write | None, Asked]:
+    """What a call changes within its task, null where it names nothing that it changes; and what that asks for.
 
-    Like a guard's, no standing approval, mode or trigger settles it. The rule names the rival: agent and call.
+    Where another agent of the task changed the resource last, or is about to, a person must say yes. Like what a guard
+    asks, no standing approval, mode or trigger settles it; its rule names the rival, agent and call. It stays so until
+    this transaction ends.
     """
-    if last is None or last.agent == agent:
-        return None
-    return RuleVerdict("ask", f"{CONFLICT}:{last.agent}:{last.call_id}")
+    if call.tool.effect != "write" or asked.resource is None:
+        return None, asked
+    root = source(connection, turn_key(call.request))
+    query = select(task_changes.c.agent_id, task_changes.c.call_id).where(_is(root, asked.resource))
+    found = connection.execute(query.with_for_update()).first()
+    write = Write(root, asked.resource, None if found is None else Change(found.agent_id, found.call_id))
+    if write.last is None or write.last.agent == call.request.agent:
+        return write, asked
+    rival = RuleVerdict("ask", f"{CONFLICT}:{write.last.agent}:{write.last.call_id}")
+    return write, asked._replace(guards=(*asked.guards, rival), rival=rival.rule)
 
 
-def note_change(
-    connection: Connection, root: TurnKey, resource: str, last: Change | None, call: Call, call_id: str, at_ms: int
-) -> None:
-    """The call changes the resource now, after ``last``. Raises ``IntegrityError`` where another call was the first."""
+def note_change(connection: Connection, write: Write, call: Call, call_id: str, at_ms: int) -> None:
+    """The call changes its resource now. Raises ``IntegrityError`` where another call was the first."""
+    root, resource = write.root, write.resource
     who = {"agent_id": call.request.agent, "tool": call.tool.tool_id, "call_id": call_id, "changed_at": at_ms}
-    if last is not None:
+    if write.last is not None:
         connection.execute(update(task_changes).where(_is(root, resource)).values(**who))
         return
     row = {

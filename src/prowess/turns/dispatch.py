@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from prowess.access.approvals.model import Approval, ApprovalGone, TurnKey
+from prowess.access.approvals.model import Approval, ApprovalGone
 from prowess.access.approvals.service import ApprovalService
 from prowess.access.gate import decide
 from prowess.access.guards import Guard
@@ -29,7 +29,7 @@ from prowess.kernel.canonical import compact_json
 from prowess.kernel.ids import IdSource
 from prowess.messages import render
 from prowess.turns.asking import asked_call, kept_arguments, seats_of
-from prowess.turns.changes import CONFLICT, Change, TaskSource, alone, last_change, note_change, rival_of
+from prowess.turns.changes import CONFLICT, TaskSource, alone, in_task, note_change
 from prowess.turns.emitting import emit_call
 from prowess.turns.executions import (
     Execution,
@@ -224,7 +224,7 @@ class Dispatcher:
             connection = transaction.connection
             hold(call.fence, connection)
             hold_unstopped(connection, turn_key(call.request))
-            task, asked = self._with_rival(connection, call, asked)
+            task, asked = in_task(connection, self.tasks, call, asked)
             decision = self._decide(connection, call, asked)
             known: Execution | None = None
             waiting: Approval | None = None
@@ -238,7 +238,7 @@ class Dispatcher:
                     self.approvals.use(transaction, used, call.request.tenant)
                 known = self._record(transaction, call, call_id, asked)
                 if known is None and task is not None:
-                    note_change(connection, *task, call, call_id, transaction.now_ms)
+                    note_change(connection, task, call, call_id, transaction.now_ms)
                 if known is not None and used is not None and call.tool.effect == "write":
                     outcome = recorded_code(known, asked.input_digest) or "succeeded"
                     self.approvals.settle(transaction, call.request.tenant, used, outcome)
@@ -264,20 +264,6 @@ class Dispatcher:
             return None, None
         kept = asked_call(call, call_id, asked, arguments, decision.rule)
         return None, self.approvals.request(transaction, kept, seats_of(call))
-
-    def _with_rival(
-        self, connection: Connection, call: Call, asked: Asked
-    ) -> tuple[tuple[TurnKey, str, Change | None] | None, Asked]:
-        """In which task a write changes which resource, after whom; and what another's change asks for (B17)."""
-        if call.tool.effect != "write" or asked.resource is None:
-            return None, asked
-        root = self.tasks(connection, turn_key(call.request))
-        last = last_change(connection, root, asked.resource)
-        rival = rival_of(last, call.request.agent)
-        if rival is not None:
-            asked = asked._replace(guards=(*asked.guards, rival), rival=rival.rule)
-        assert asked.resource is not None
-        return (root, asked.resource, last), asked
 
     def _lock(self, transaction: Transaction, call: Call, call_id: str) -> bool:
         """Give a destructive tool to this call alone; false where another has it (B17)."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
 from prowess.turns.commit import LostRace, Said, TurnWriter, new_record
-from prowess.turns.definitions import CancelToken, ToolSkill, ToolTurn
+from prowess.turns.definitions import ToolSkill, ToolTurn
 from prowess.turns.dispatch import BUSY, Dispatcher
 from prowess.turns.entitlement import Entitlement
 from prowess.turns.equipment import find_equipped
@@ -45,6 +44,7 @@ from prowess.turns.results import as_voice_error, note_call, set_run, tool_turn,
 from prowess.turns.runs import RunStatus
 from prowess.turns.safety import SafetyPolicy, SafetyResponse
 from prowess.turns.selectors import parse_command, words_of
+from prowess.turns.speaking import closing, watching
 from prowess.turns.stopped import is_stopped
 from prowess.turns.stopping import Stops, is_stop, turn_key
 from prowess.turns.store import TurnRecord
@@ -208,8 +208,8 @@ class TurnEngine:
             prompt = await asyncio.to_thread(self._prompt, plan)
             try:
                 # Closed here when nobody listens any more, so that nothing of it runs on.
-                with self._watching(plan):
-                    async with _closing(self.voice.stream(prompt)) as said:
+                with watching(plan, self.voice):
+                    async with closing(self.voice.stream(prompt)) as said:
                         async for piece in said:
                             plan.stop.check()
                             pieces.append(piece)
@@ -296,21 +296,8 @@ class TurnEngine:
 
     def _say(self, plan: TurnPlan, prompt: Prompt) -> str:
         """The whole reply. Raises what a voice raises, and ``InvalidInput`` where it cannot be stored."""
-        with self._watching(plan):
+        with watching(plan, self.voice):
             return check_text(self.voice.speak(prompt), "reply", limit=MAX_REPLY_TEXT)
-
-    @contextmanager
-    def _watching(self, plan: TurnPlan) -> Iterator[None]:
-        """While the voice speaks: it is told when the turn is stopped, and that it is still busy can be seen (U10)."""
-        if self.voice.instant:
-            yield
-            return
-        ended = plan.stop.begin("voice", CancelToken())
-        try:
-            with plan.stop.busy():
-                yield
-        finally:
-            ended()
 
     def _speak_at_once(self, plan: TurnPlan) -> str | None:
         try:
@@ -412,17 +399,6 @@ class TurnEngine:
     def _prompt(self, plan: TurnPlan) -> Prompt:
         toolbox = PlanToolBox(plan, self.call) if plan.record.kind != "safety" else None
         return build_prompt(self._log, plan, self.voice, toolbox, self._limits)
-
-
-@asynccontextmanager
-async def _closing(pieces: AsyncIterator[str]) -> AsyncIterator[AsyncIterator[str]]:
-    """Closes a stream that can be closed; one that is a plain iterator cannot."""
-    try:
-        yield pieces
-    finally:
-        close = getattr(pieces, "aclose", None)
-        if close is not None:
-            await close()
 
 
 _NO_RIGHTS = Rights((CapabilitySurface.DENY_ALL,))
