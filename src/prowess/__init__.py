@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from prowess.access.resolver import CallContext, CapabilityResolver
     from prowess.access.roles.model import Role
     from prowess.access.surface import CapabilitySurface
+    from prowess.automation.delegation.model import Delegation, Stopped, TaskGraph, TaskStatus
     from prowess.automation.triggers.model import Fire, Rehearsal, Trigger
     from prowess.chat.model import Agent, Message
     from prowess.errors import (
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
     from prowess.turns.options import Unattended
     from prowess.turns.outcome import ToolOutcome
     from prowess.turns.plan import TurnPlan
-    from prowess.turns.ports import Line, Prompt, Resumed, SkillCard, Suspended, ToolBox, Voice, VoiceLimits
+    from prowess.turns.ports import Line, Prompt, Resumed, SkillCard, StopSignal, Suspended, ToolBox, Voice, VoiceLimits
     from prowess.turns.request import PlanTool, Selection, TurnRequest, TurnResult
     from prowess.turns.safety import SafetyPolicy, SafetyRule
     from prowess.turns.writing import background_skill, prompt_skill, tool_skill, workflow_skill
@@ -92,6 +93,7 @@ _HOMES = {
     "prowess.access.resolver": ("CallContext", "CapabilityResolver"),
     "prowess.access.roles.model": ("Role",),
     "prowess.access.surface": ("CapabilitySurface",),
+    "prowess.automation.delegation.model": ("Delegation", "Stopped", "TaskGraph", "TaskStatus"),
     "prowess.automation.triggers.model": ("Fire", "Rehearsal", "Trigger"),
     "prowess.chat.model": ("Agent", "Message"),
     "prowess.errors": (
@@ -133,7 +135,17 @@ _HOMES = {
     "prowess.turns.options": ("Unattended",),
     "prowess.turns.outcome": ("ToolOutcome",),
     "prowess.turns.plan": ("TurnPlan",),
-    "prowess.turns.ports": ("Line", "Prompt", "Resumed", "SkillCard", "Suspended", "ToolBox", "Voice", "VoiceLimits"),
+    "prowess.turns.ports": (
+        "Line",
+        "Prompt",
+        "Resumed",
+        "SkillCard",
+        "StopSignal",
+        "Suspended",
+        "ToolBox",
+        "Voice",
+        "VoiceLimits",
+    ),
     "prowess.turns.request": ("PlanTool", "Selection", "TurnRequest", "TurnResult"),
     "prowess.turns.safety": ("SafetyPolicy", "SafetyRule"),
     "prowess.turns.writing": ("background_skill", "prompt_skill", "tool_skill", "workflow_skill"),
@@ -157,6 +169,7 @@ __all__ = [
     "CommandGuard",
     "Conflict",
     "Decision",
+    "Delegation",
     "DeliveryError",
     "Denied",
     "EffectiveAction",
@@ -196,9 +209,13 @@ __all__ = [
     "SkillFilter",
     "SkillManifest",
     "StandingApproval",
+    "StopSignal",
+    "Stopped",
     "StorageError",
     "Suspended",
     "SystemClock",
+    "TaskGraph",
+    "TaskStatus",
     "ToolBox",
     "ToolContext",
     "ToolGroup",

@@ -241,6 +241,26 @@ def test_b17_the_graph_of_a_task_shows_all_of_it_from_anywhere(open_app: OpenApp
     assert [item.id for item in app.tasks(user="u2")] == []
 
 
+def test_b2_b17_a_trigger_does_not_fire_itself_by_way_of_a_delegate(open_app: OpenApp) -> None:
+    app = open_app()
+    peers(app, "bo")
+    made = app.add_automation(
+        user=USER, name="n", agent=AGENT, kind="reaction", prompt="x",
+        spec={"events": ["task.completed_by_peer", "turn.completed"]}, conversation=CHAT,
+    )  # fmt: skip
+    app.fire_automation(made.id, user=USER)
+
+    def notes() -> list[str]:
+        app._parts.automations.reactions.catch_up()
+        return [str(fire.note) for fire in app.automation_history(made.id, user=USER)]
+
+    plan = app.begin(request("m1", "hello", origin=f"trigger:{made.id}"), unattended=Unattended())
+    app.delegate(plan, "x", agent="bo")
+    assert notes() == ["loop", "loop", ""]
+    app.delegate(app.begin(request("m2", "hello", conversation="c2")), "x", agent="bo")
+    assert sorted(notes()) == ["", "", "", "loop", "loop"]
+
+
 # --- one destructive tool, one user at a time ------------------------------------------------------------------------
 
 
@@ -285,6 +305,33 @@ def test_b17_a_destructive_tool_has_one_user_at_a_time(open_app: OpenApp, url: s
     ]
     (audited,) = [event for event in app.audit() if event.type == "tool.busy"]
     assert (audited.decision, audited.user, audited.data["holder"]) == ("denied", "u2", outcomes[0].id)
+
+
+def test_b17_an_approved_call_that_finds_the_tool_busy_is_tried_again(open_app: OpenApp, clock: ManualClock) -> None:
+    handler = Gatekept()
+    wiper = tool("wiper", handler, effect="write", destructive=True, permissions=[SENDING])
+    app = open_app(wiper)
+    for user in (USER, "u2"):
+        app.grant(user=user, skill="wiper", code="mail:send")
+    asked = [
+        app.call(app.begin(request("m1", "hi", user=user, conversation=f"c-{user}")), "tool.wiper", {"text": user})
+        for user in (USER, "u2")
+    ]
+    for outcome, user in zip(asked, (USER, "u2"), strict=True):
+        app.approve(str(outcome.approval), by=user)
+    thread = threading.Thread(target=lambda: app.resume_call(str(asked[0].approval)))
+    thread.start()
+    assert handler.begun.wait(LIMIT)
+    assert app.resume_call(str(asked[1].approval)).error_code == "tool_busy"
+    app.work()
+    (second,) = [job for job in app.jobs(user="u2") if job.task == "call"]
+    assert (second.status, second.error_code) == ("retrying", "tool_busy")
+    handler.go.set()
+    thread.join(LIMIT)
+    clock.advance(timedelta(minutes=6))
+    app.work()
+    assert handler.calls == [USER, "u2"]
+    assert app.approval(str(asked[1].approval)).outcome == "succeeded"
 
 
 @pytest.mark.parametrize("ending", ["fails", "times out"])

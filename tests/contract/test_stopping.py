@@ -339,23 +339,27 @@ def test_u10_a_delegate_that_was_handed_over_and_has_not_begun_does_not_begin(op
 @pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_u10_a_model_that_is_speaking_is_cut_off(open_app: OpenApp, elsewhere: bool, streamed: bool) -> None:
-    release = threading.Event()
+    release, heard = threading.Event(), list[Any]()
     with ModelServer([hang(release, "It ", "is ", "long", after=1 if streamed else -1)]) as server:
         app = open_app(voice=model_voice("test", base_url=server.url, api_key="k"))
         other = open_app() if elsewhere else app
 
         async def listen() -> list[Any]:
             where: dict[str, Any] = {"user": USER, "agent": AGENT, "conversation": CHAT, "message_id": "m1"}
-            return [piece async for piece in app.stream(**where, text="hello")]
+            async for piece in app.stream(**where, text="hello"):
+                heard.append(piece)
+            return heard
 
         def speak() -> Any:
             if streamed:
-                return asyncio.run(listen())[-1]
+                *pieces, result = asyncio.run(listen())
+                assert "".join(pieces) == f"It \n\n{ENGLISH}"
+                return result
             return app.turn(user=USER, agent=AGENT, conversation=CHAT, message_id="m1", text="hello")
 
         with running(speak) as results:
             waited = threading.Event()
-            while not server.requests:
+            while not (heard if streamed else server.requests):
                 assert not waited.wait(0.01)
             stopped = stop(other)
         if streamed:

@@ -72,11 +72,11 @@ class TurnEngine:
         meta: MetaTools,
         safety: SafetyPolicy,
         voice: Voice,
+        stops: Stops,
         surfaces: SurfaceSource | None = None,
         policies: PolicySet = NO_POLICIES,
         mode: Mode = Mode.DEFAULT,
         limits: TurnLimits | None = None,
-        stops: Stops | None = None,
     ) -> None:
         self._log = log
         self._reader = reader
@@ -87,7 +87,7 @@ class TurnEngine:
         self._safety = safety
         self.voice = voice
         self._entitlement = Entitlement(surfaces or SurfaceSource(None), policies, mode, writer)
-        self._stops = stops or Stops(log.database)
+        self._stops = stops
         self._limits = limits or TurnLimits()
 
     def begin(self, request: TurnRequest, options: CallOptions = NO_OPTIONS) -> TurnPlan:
@@ -225,7 +225,8 @@ class TurnEngine:
                     failure = as_voice_error(error)
                     await asyncio.to_thread(self.fail, plan, failure)
                     raise failure from error
-                pieces = [stopped_words(plan.language)]
+                said_before, pieces = bool(pieces), [stopped_words(plan.language)]
+                yield f"\n\n{pieces[0]}" if said_before else pieces[0]
             except BaseException:
                 # Nobody listens any more. Here nothing may be awaited, so this one commit is not a hop to a thread.
                 self._writer.fail(plan, "reply_abandoned")

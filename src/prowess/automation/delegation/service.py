@@ -238,7 +238,9 @@ def end_task(transaction: Transaction, made: Delegation, status: TaskStatus, cod
         return False
     if status not in OPEN:
         actor = Actor("agent", made.agent)
-        emit_task(transaction, "task.completed_by_peer", made, actor, _WORDS[status], status=str(status), code=code)
+        emit_task(
+            transaction, "task.completed_by_peer", made, actor, _WORDS[status], status=str(status), error_code=code
+        )
     return True
 
 
