@@ -394,6 +394,31 @@ def test_c56_a_holder_whose_lease_has_run_out_is_fenced_before_its_effect(
     assert kinds(second, job).count("job.taken_over") == 1
 
 
+def test_c55_b5_the_first_sweep_after_the_lease_takes_over(open_app: OpenApp, clock: ManualClock) -> None:
+    """Not a moment before: the holder may still be there; and no later than that."""
+
+    class Killed(BaseException):
+        pass
+
+    def die(context: BackgroundContext, payload: Payload) -> None:
+        if context.attempt == 1:
+            raise Killed
+
+    lease, skill = timedelta(seconds=30), worker_skill("deadly", die)
+    app = open_app(skill)
+    consent(app, "deadly")
+    job = app.schedule(user=USER, agent=AGENT, skill="deadly", at=clock.now() + SOON)
+    clock.advance(SOON)
+    with pytest.raises(Killed):
+        open_app(skill, lease=lease).work()
+    clock.advance(lease - timedelta(milliseconds=1))
+    app.work()
+    assert app.job(job.id).status is JobStatus.RUNNING
+    clock.advance(timedelta(milliseconds=1))
+    app.work()
+    assert (app.job(job.id).status, app.job(job.id).attempts) == (JobStatus.COMPLETED, 2)
+
+
 def test_b5_a_lease_that_is_renewed_is_not_taken_over(open_app: OpenApp, clock: ManualClock) -> None:
     lease = timedelta(minutes=2)
     seen: list[JobStatus] = []

@@ -300,3 +300,22 @@ def test_b13_every_fire_says_when_it_began_and_how_it_ended(open_app: OpenApp, c
     assert {event.data["outcome"] for event in ended} == {"ok"}
     assert {event.data["trigger"] for event in ended} == {trigger.id}
     assert {event.target for event in ended} == {job.id for job in app.jobs(trigger=trigger.id)}
+
+
+def test_u8_named_approvers_are_told_and_one_of_them_may_answer(open_app: OpenApp, clock: ManualClock) -> None:
+    recorder = Recorder()
+    app = open_app(sender(recorder))
+    app.grant(user=USER, skill="sender", code="mail:send")
+    for user, code in (("boss", "mail:send"), ("chief", "*"), ("cook", "kitchen:write")):
+        app.add_approver(user, code=code)
+    _, job = fired(app, clock)
+    asked = {
+        user: [item.notice.kind for item in app.notifications(user=user)] for user in (USER, "boss", "chief", "cook")
+    }
+    assert asked == {
+        USER: ["approval.requested"], "boss": ["approval.requested"], "chief": ["approval.requested"], "cook": []
+    }  # fmt: skip
+    (approval,) = app.approvals(user="boss", status="pending")
+    app.approve(approval.id, by="boss")
+    app.work()
+    assert (app.job(job.id).status, recorder.calls) == (JobStatus.COMPLETED, ["the letter"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pytest
 from tests.support.automation import add, events, jobs
 from tests.support.kit import LIMIT, OpenApp
 
-from prowess import InvalidInput, Prowess
+from prowess import InvalidInput, ManualClock, Prowess
 from prowess.automation.triggers.model import Trigger
 from prowess.automation.watching.paths import Change, Roots, batch_slot
-from prowess.automation.watching.service import FileWatcher
+from prowess.automation.watching.service import HOLD, FileWatcher
 
 
 @pytest.fixture
@@ -124,3 +125,22 @@ def test_watching_nothing_ends_when_it_is_told(app: Prowess) -> None:
         await asyncio.wait_for(task, LIMIT)
 
     asyncio.run(story())
+
+
+def test_b12_on_one_machine_one_process_watches_and_another_takes_over(
+    open_app: OpenApp, root: Path, clock: ManualClock
+) -> None:
+    first, second = (watcher(open_app(watch_roots=[root])) for _ in range(2))
+    assert (first.holds(), second.holds(), first.holds()) == (True, False, True)
+    clock.advance(HOLD - timedelta(milliseconds=1))
+    assert not second.holds()
+    clock.advance(timedelta(milliseconds=1))
+    assert (second.holds(), first.holds()) == (True, False)
+
+    async def leave() -> None:
+        stop = asyncio.Event()
+        stop.set()
+        await second.watch(stop)
+
+    asyncio.run(leave())
+    assert first.holds()

@@ -15,7 +15,10 @@ from typing import IO, Any
 
 import pexpect
 import pytest
+from tests.support.kit import add_jobs
 from tests.support.model_server import ModelServer, text, tool_calls
+
+import prowess
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[2]
@@ -376,6 +379,23 @@ def chat_on_a_terminal(tmp_path: Path, *args: str) -> pexpect.spawn[str]:
     environment = own_environment(f"sqlite:///{tmp_path / 'chat.db'}")
     command = ["-m", "prowess", "chat", *args]
     return pexpect.spawn(sys.executable, command, env=environment, encoding="utf-8", timeout=30, dimensions=(30, 120))
+
+
+def test_b9_what_the_agent_says_of_its_own_accord_is_shown_at_the_prompt(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'chat.db'}"
+    chat = chat_on_a_terminal(tmp_path, "--user", "u1", "--agent", "mira", "--conversation", "c1")
+    chat.expect("u1>")
+    chat.send("hello\r")
+    chat.expect("u1>")
+    with prowess.open(url) as app:
+        app.grant(user="u1", skill="goal-check-in-reminder", code="proactive_message:write")
+        add_jobs(app, "goal-check-in-reminder", 1, note="tea")
+    chat.expect("mira: It is time for the check-in")
+    chat.expect("> tea")
+    chat.send("/exit\r")
+    chat.expect(pexpect.EOF)
+    chat.close()
+    assert chat.exitstatus == 0
 
 
 def test_the_chat_completes_commands_and_streams(tmp_path: Path) -> None:

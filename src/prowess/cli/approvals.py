@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from prowess.cli.output import Db, Json, Tenant, command, opened, print_json, print_table, say, show
+from prowess.cli.output import Db, Json, Tenant, command, note, opened, print_json, print_table, say, show
 
 app = typer.Typer(help="What waits for a person's yes.", no_args_is_help=True)
 approvers = typer.Typer(help="Who may answer for others.", no_args_is_help=True)
@@ -65,6 +65,8 @@ def approve(
     with opened(db) as runtime:
         document = runtime.approve(approval_id, by=user, tenant=tenant).to_json()
     _print(document, as_json=as_json)
+    if document["status"] == "approved" and not as_json:
+        note(say("approval_runs"))
 
 
 @app.command()

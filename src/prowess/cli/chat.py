@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prowess.cli.output import dim, note, print_json, print_table, report_error, say, show, turn_footer, visible
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.document import Document
 
     from prowess.access.model import Mode
+    from prowess.cli.listening import Listener
     from prowess.runtime.app import Prowess
     from prowess.turns.request import TurnResult
 
@@ -48,10 +49,13 @@ class Chat:
         self._app = app
         self._tenant = tenant
         self._who = {"user": user, "agent": agent}
-        self._conversation = conversation
+        self.conversation = conversation
+        """where it goes on; ``/new`` changes it"""
         self._as_json = as_json
         self._interactive = interactive
         self._mode = mode
+        self.on_said: Callable[[str], None] = _nobody
+        """told the id of every message before it is sent"""
         self.failed = False
         """whether any line got an error for an answer"""
 
@@ -95,11 +99,11 @@ class Chat:
             print_table(columns, rows, empty=empty)
 
     def _begin_anew(self) -> None:
-        self._conversation = f"chat-{uuid.uuid4().hex[:8]}"
+        self.conversation = f"chat-{uuid.uuid4().hex[:8]}"
         if self._as_json:
-            print_json({"conversation": self._conversation})
+            print_json({"conversation": self.conversation})
         else:
-            show(say("chat.started", conversation=self._conversation))
+            show(say("chat.started", conversation=self.conversation))
 
     def _answer(self, text: str) -> None:
         try:
@@ -126,11 +130,13 @@ class Chat:
                 note(f"  {footer}")
 
     async def _stream(self, text: str) -> TurnResult:
+        message_id = f"chat-{uuid.uuid4().hex}"
+        self.on_said(message_id)
         pieces = self._app.stream(
             user=self._who["user"],
             agent=self._who["agent"],
-            conversation=self._conversation,
-            message_id=f"chat-{uuid.uuid4().hex}",
+            conversation=self.conversation,
+            message_id=message_id,
             text=text,
             tenant=self._tenant,
             mode=self._mode,
@@ -152,10 +158,12 @@ class Chat:
         return result  # type: ignore[no-any-return]
 
     def _candidates(self) -> list[Any]:
-        from prowess.skills.manifest import ChatScope
+        """What a command can address here; background work is scheduled, not talked to."""
+        from prowess.skills.manifest import ChatScope, SkillKind
 
         found = self._app.candidates(**self._who, tenant=self._tenant)
-        return [entry for entry in found if ChatScope.SINGLE in entry.manifest.scopes]
+        addressed = (entry for entry in found if entry.manifest.kind is not SkillKind.BACKGROUND)
+        return [entry for entry in addressed if ChatScope.SINGLE in entry.manifest.scopes]
 
 
 def talk(
@@ -180,16 +188,29 @@ def talk(
         interactive=interactive,
         mode=mode,
     )
-    for line in _prompted(chat, user) if interactive else sys.stdin:
-        text = line.strip()
-        if text and not chat.handle(text):
+    if not interactive:
+        return _read(chat)
+    from prowess.cli.listening import Listener
+
+    with Listener(app, tenant=tenant, user=user, show=lambda message: show(f"{message.author}: {message.text}")) as ear:
+        chat.on_said = ear.said
+        for line in _prompted(chat, user, ear):
+            if line.strip() and not chat.handle(line.strip()):
+                break
+    return True
+
+
+def _read(chat: Chat) -> bool:
+    for line in sys.stdin:
+        if line.strip() and not chat.handle(line.strip()):
             break
-    return interactive or not chat.failed
+    return not chat.failed
 
 
-def _prompted(chat: Chat, user: str) -> Iterator[str]:
+def _prompted(chat: Chat, user: str, ear: Listener) -> Iterator[str]:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import InMemoryHistory
+    from prompt_toolkit.patch_stdout import patch_stdout
 
     print(dim(say("chat.hello")))
     # In memory: what was said is kept in the database, under its rules, and in no file beside it.
@@ -198,11 +219,16 @@ def _prompted(chat: Chat, user: str) -> Iterator[str]:
     )
     while True:
         try:
-            yield session.prompt(f"{user}> ")
+            ear.prompting(True, chat.conversation)
+            with patch_stdout():  # what is said meanwhile stands above the line that is being typed
+                line = session.prompt(f"{user}> ")
         except KeyboardInterrupt:
             continue
         except EOFError:
             return
+        finally:
+            ear.prompting(False, chat.conversation)
+        yield line
 
 
 def _completer(chat: Chat) -> Any:
@@ -220,6 +246,10 @@ def _completer(chat: Chat) -> Any:
                     yield Completion(f"/{name}", start_position=-len(before), display_meta=meaning)
 
     return Slash()
+
+
+def _nobody(_message_id: str) -> None:
+    return None
 
 
 async def _spin() -> None:

@@ -69,6 +69,7 @@ def _examine(db: str | None) -> Iterator[dict[str, str]]:
     yield _row("python", "ok" if sys.version_info >= (3, 11) else "missing", platform.python_version(), "python")
     yield _row("sqlite", "ok", sqlite3.sqlite_version)
     yield _database(db)
+    yield from _jobs(db)
     for package, state in (("langgraph", "missing"), ("psycopg", "warn"), ("prompt_toolkit", "warn")):
         installed = _version(package)
         yield _row(package, state if installed is None else "ok", installed or "", package)
@@ -113,6 +114,23 @@ def _database(db: str | None) -> dict[str, str]:
     except ProwessError as error:
         # One that was never used is set up at the first command that needs it.
         return _refused("database", "warn" if error.code == "database_not_migrated" else "missing", error)
+
+
+def _jobs(db: str | None) -> Iterator[dict[str, str]]:
+    """Whether somebody runs what is due; nothing where the database cannot be asked, which is told already."""
+    from prowess.runtime.keeping import describe_database, overdue_jobs
+    from prowess.runtime.settings import database_url, environment_options
+
+    try:
+        engine = environment_options().get("engine", "embedded")
+        describe_database(database_url(db))
+        overdue = overdue_jobs(database_url(db))
+    except ProwessError:
+        return
+    if overdue:
+        yield _row("jobs", "warn", say("doctor.overdue", count=overdue), "jobs")
+    else:
+        yield _row("jobs", "ok", engine)
 
 
 def _model() -> dict[str, str]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
+from prowess.automation.jobs.store import count_overdue
+from prowess.db.clock import postgres_clock
 from prowess.db.engine import Database
 from prowess.db.schema import HEAD, REVISIONS, current_revision, migrate
 from prowess.errors import StorageError
+from prowess.kernel.clock import SystemClock, to_ms
+
+OVERDUE = timedelta(minutes=1)
 
 
 def migrate_database(url: str) -> str:
@@ -14,6 +20,17 @@ def migrate_database(url: str) -> str:
     database = Database(url)
     try:
         return migrate(database)
+    finally:
+        database.close()
+
+
+def overdue_jobs(url: str) -> int:
+    """How many jobs have been due for more than a minute: a sign that no worker runs. Raises ``StorageError``."""
+    database = Database(url)
+    try:
+        clock = SystemClock() if database.dialect == "sqlite" else postgres_clock(database)
+        with database.read() as connection:
+            return count_overdue(connection, to_ms(clock.now() - OVERDUE))
     finally:
         database.close()
 

@@ -54,7 +54,7 @@ def test_own_commands_are_answered_without_a_turn(run: Run) -> None:
     assert {"/cancel-skill", "/exit", "/memory", "/memory-recall", "/new", "/skills"} <= meanings.keys()
     assert all(meanings.values())
     assert [item["command"] for item in skills["skills"]] == [
-        "/daily-planning", "/daily-report", "/goal-check-in-reminder", "/long-term-goal-planning", "/meeting-minutes",
+        "/daily-planning", "/daily-report", "/long-term-goal-planning", "/meeting-minutes",
         "/memory-recall", "/propose-automation",
     ]  # fmt: skip
     assert [item["text"] for item in memories["memories"]] == ["I like tea"]

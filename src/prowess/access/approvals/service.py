@@ -12,6 +12,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from sqlalchemy import Connection
+
 from prowess.access.approvals.model import (
     APPROVAL_LIFETIME,
     MAX_RESULT,
@@ -42,7 +44,7 @@ from prowess.access.approvals.store import (
     set_outcome,
     use_approved,
 )
-from prowess.access.approvers.store import codes_of
+from prowess.access.approvers.store import codes_of, list_approvers
 from prowess.errors import Conflict, Denied, InvalidInput, NotFound, ProwessError
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import SYSTEM, Actor
@@ -51,6 +53,8 @@ from prowess.kernel.ids import IdSource, check_id
 
 MAX_ANSWERS = 1_000
 MAX_LISTED = 1_000
+MAX_TOLD = 50
+"""approvers who are told of one request"""
 
 
 class ApprovalService:
@@ -95,6 +99,7 @@ class ApprovalService:
             destructive=call.destructive,
             rule=call.rule,
             seats=seats,
+            approvers=_named(connection, approval),
             expires_at=iso(approval.expires_at),
         )
         return approval
@@ -351,6 +356,15 @@ class ApprovalService:
             call=call.call_id,
             **data,
         )
+
+
+def _named(connection: Connection, approval: Approval) -> list[str]:
+    """Who may answer beside the person whose call it is, to be told of it (U8)."""
+    codes: dict[str, set[str]] = {}
+    for user, code in list_approvers(connection, approval.call.turn.tenant):
+        codes.setdefault(user, set()).add(code)
+    others = (user for user in codes if user != approval.call.user)
+    return [user for user in others if may_answer(approval, user, frozenset(codes[user]))][:MAX_TOLD]
 
 
 def tell_turn_settled(transaction: Transaction, turn: TurnKey, user: str) -> None:

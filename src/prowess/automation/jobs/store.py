@@ -288,6 +288,12 @@ def count_pending(connection: Connection, tenant: str, user: str) -> int:
     return connection.execute(query).scalar_one()
 
 
+def count_overdue(connection: Connection, before_ms: int) -> int:
+    """How many pending jobs were due before that."""
+    query = select(func.count()).where(_IS_PENDING, jobs.c.next_attempt_at < before_ms)
+    return connection.execute(query).scalar_one()
+
+
 def due_of_lanes(connection: Connection, until_ms: int, count: int) -> list[tuple[str, int, str]]:
     """(id, due in ms, lane): of every lane the ``count`` oldest that are due by then, in no order."""
     rows = connection.execute(_DUE_OF_LANES[connection.dialect.name], {"until": until_ms, "count": count})

@@ -93,6 +93,7 @@ def burst_notices(event: Event) -> list[Notice]:
 
 def _told(rule: Rule, event: Event) -> list[Notice]:
     readers = [event.user] if rule.owner and event.user else []
+    readers += [reader for reader in _named(event) if reader not in readers]
     if rule.severity is Severity.ALERT or not readers:
         readers.append(OPERATORS)
     subject = _subject(rule, event)
@@ -108,6 +109,12 @@ def _told(rule: Rule, event: Event) -> list[Notice]:
         )
         for reader in readers
     ]
+
+
+def _named(event: Event) -> list[str]:
+    """People whom the event itself names to be told: those who may answer an approval (U8)."""
+    named = event.data.get("approvers")
+    return [user for user in named if isinstance(user, str)] if isinstance(named, list) else []
 
 
 def _subject(rule: Rule, event: Event) -> Subject:

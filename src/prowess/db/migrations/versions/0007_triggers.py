@@ -74,3 +74,10 @@ def upgrade() -> None:
     op.create_index(
         "uq_automation_deliveries_body", "automation_deliveries", ["trigger_id", "body_digest"], unique=True
     )
+    op.create_table(
+        "file_watchers",
+        sa.Column("host", sa.Text(), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("host", name=op.f("pk_file_watchers")),
+    )
