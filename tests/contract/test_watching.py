@@ -15,8 +15,9 @@ from tests.support.kit import LIMIT, OpenApp
 
 from prowess import InvalidInput, ManualClock, Prowess
 from prowess.automation.triggers.model import Trigger
+from prowess.automation.watching.hold import HOLD
 from prowess.automation.watching.paths import Change, Roots, batch_slot
-from prowess.automation.watching.service import HOLD, FileWatcher
+from prowess.automation.watching.service import FileWatcher
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def watch(app: Prowess, path: str = "inbox", **spec: Any) -> Trigger:
 
 def watcher(app: Prowess) -> FileWatcher:
     parts = app._parts
-    return FileWatcher(parts.log, parts.automations.firing, parts.automations.roots)
+    return FileWatcher(parts.log, parts.automations.firing, parts.automations.roots, parts.automations.watch)
 
 
 @pytest.mark.parametrize("path", ["..", "inbox/../..", "/etc", "nowhere", "a\0b", "link"])
@@ -130,7 +131,8 @@ def test_watching_nothing_ends_when_it_is_told(app: Prowess) -> None:
 def test_b12_on_one_machine_one_process_watches_and_another_takes_over(
     open_app: OpenApp, root: Path, clock: ManualClock
 ) -> None:
-    first, second = (watcher(open_app(watch_roots=[root])) for _ in range(2))
+    apps = [open_app(watch_roots=[root]) for _ in range(2)]
+    first, second = (app._parts.automations.watch for app in apps)
     assert (first.holds(), second.holds(), first.holds()) == (True, False, True)
     clock.advance(HOLD - timedelta(milliseconds=1))
     assert not second.holds()
@@ -140,7 +142,7 @@ def test_b12_on_one_machine_one_process_watches_and_another_takes_over(
     async def leave() -> None:
         stop = asyncio.Event()
         stop.set()
-        await second.watch(stop)
+        await watcher(apps[1]).watch(stop)
 
     asyncio.run(leave())
     assert first.holds()

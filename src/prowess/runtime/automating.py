@@ -9,6 +9,7 @@ from prowess.automation.reactions.service import Reactions
 from prowess.automation.triggers.firing import Firing
 from prowess.automation.triggers.scheduler import Scheduler
 from prowess.automation.triggers.service import DeclaredCodes, TriggerService
+from prowess.automation.watching.hold import WatchHold
 from prowess.automation.watching.paths import Roots
 from prowess.automation.webhooks.service import WebhookService
 from prowess.chat.service import ChatService
@@ -29,6 +30,7 @@ class AutomationParts:
     reactions: Reactions
     firing: Firing
     roots: Roots
+    watch: WatchHold
 
     def proposals(self, request: TurnRequest) -> TurnProposals:
         """Where a tool of this turn leaves proposals."""
@@ -53,4 +55,5 @@ def join_automations(
         reactions=Reactions(log, firing),
         firing=firing,
         roots=roots,
+        watch=WatchHold(log),
     )

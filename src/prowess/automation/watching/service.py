@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import socket
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,16 +16,13 @@ from prowess.automation.triggers.firing import Firing, Occasion
 from prowess.automation.triggers.model import Fire, Kind, Status, Trigger
 from prowess.automation.triggers.specs import FileSpec, read_spec
 from prowess.automation.triggers.store import active_triggers, find_trigger
+from prowess.automation.watching.hold import WatchHold
 from prowess.automation.watching.paths import Change, ChangeKind, Roots, batch_slot, describe
-from prowess.automation.watching.store import leave_watch, take_watch
 from prowess.errors import InvalidInput, StorageError
 from prowess.events.log import EventLog
-from prowess.kernel.clock import to_ms
 
 logger = logging.getLogger(__name__)
 
-HOLD = timedelta(seconds=10)
-"""How long the process that watches may be silent before another one on its machine does."""
 LOOK_AGAIN_S = 1.0
 """How soon a trigger that was made, changed or paused is noticed."""
 
@@ -45,12 +39,11 @@ class Watched(NamedTuple):
 class FileWatcher:
     """Fires file triggers."""
 
-    def __init__(self, log: EventLog, firing: Firing, roots: Roots) -> None:
+    def __init__(self, log: EventLog, firing: Firing, roots: Roots, hold: WatchHold) -> None:
         self._log = log
         self._firing = firing
         self._roots = roots
-        self._host = socket.gethostname()
-        self._owner = f"{os.getpid()}:{id(self):x}"
+        self._hold = hold
 
     async def watch(self, stop: asyncio.Event) -> None:
         """Until ``stop`` is set; of several processes on a machine one watches, and another takes over when it is gone.
@@ -61,13 +54,12 @@ class FileWatcher:
             while not stop.is_set():
                 await self._watch_once(stop)
         finally:
-            with contextlib.suppress(StorageError), self._log.database.write() as connection:
-                leave_watch(connection, self._host, self._owner)
+            self._hold.leave()
 
     async def _watch_once(self, stop: asyncio.Event) -> None:
         """As long as the set stays the same and this process may watch."""
         try:
-            watched = await asyncio.to_thread(self.watched) if await asyncio.to_thread(self.holds) else None
+            watched = await asyncio.to_thread(self.watched) if await asyncio.to_thread(self._hold.holds) else None
         except StorageError as error:
             logger.warning("file triggers cannot be read: %s", error.code)
             watched = None
@@ -85,12 +77,6 @@ class FileWatcher:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-
-    def holds(self) -> bool:
-        """Whether this process is the one that watches here."""
-        now = self._log.clock.now()
-        with self._log.database.write() as connection:
-            return take_watch(connection, self._host, self._owner, to_ms(now), to_ms(now + HOLD))
 
     def watched(self) -> list[Watched]:
         """The active file triggers whose paths may be watched and are there."""
@@ -144,7 +130,7 @@ class FileWatcher:
         while True:
             await asyncio.sleep(LOOK_AGAIN_S)
             try:
-                held = await asyncio.to_thread(self.holds)
+                held = await asyncio.to_thread(self._hold.holds)
                 found = _marks(await asyncio.to_thread(self.watched))
             except StorageError:
                 held, found = False, set()  # read again from the start, where it is logged

@@ -111,7 +111,9 @@ class Automations(Facade):
         from prowess.automation.watching.service import FileWatcher
 
         parts = self._parts
-        await FileWatcher(parts.log, parts.automations.firing, parts.automations.roots).watch(stop)
+        await FileWatcher(parts.log, parts.automations.firing, parts.automations.roots, parts.automations.watch).watch(
+            stop
+        )
 
 
 def _actor(user: str | None) -> Actor:
