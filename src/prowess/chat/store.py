@@ -115,10 +115,8 @@ _COUNT_MANY = Many(
     sqlite="UPDATE conversations SET message_count = message_count + ?, last_message_at = ?, last_reply_id = ?"
     " WHERE tenant = ? AND kind = ? AND id = ?",
     postgresql="UPDATE conversations AS c SET message_count = c.message_count + said.added, last_message_at = said.at,"
-    " last_reply_id = said.reply"
-    " FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[])"
-    " AS said(added, at, reply, tenant, kind, id)"
-    " WHERE c.tenant = said.tenant AND c.kind = said.kind AND c.id = said.id",
+    " last_reply_id = said.reply FROM {said} WHERE c.tenant = said.tenant AND c.kind = said.kind AND c.id = said.id",
+    columns={"added": "bigint", "at": "bigint", "reply": "text", "tenant": "text", "kind": "text", "id": "text"},
 )
 # Sorted, so that two writers take the locks in the same order.
 _LOCK_CHATS = (
@@ -281,7 +279,7 @@ def find_message(connection: Connection, tenant: str, ref: ChatRef, message_id: 
 
 def insert_message(connection: Connection, tenant: str, message: Message) -> None:
     """Store a message and count it; raises ``IntegrityError`` where its id is taken in this chat (ruling 12.26)."""
-    row = _message_row(tenant, message)
+    row = dict(zip(_MESSAGE_COLUMNS, _message_row(tenant, message), strict=True))
     # Counted first: that locks the conversation, so that the order of its messages is the order of its last replies.
     where = {"of_tenant": tenant, "of_kind": message.chat.kind, "of_chat": message.chat.id, "at": row["created_at"]}
     if message.author_kind == "agent":
@@ -304,8 +302,7 @@ def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]
     if connection.dialect.name == "postgresql":
         kinds, ids = zip(*by_chat, strict=True)
         connection.exec_driver_sql(_LOCK_CHATS, (list(kinds), list(ids), tenant))
-    rows = [_message_row(tenant, message) for message in said]
-    new = _INSERT_NEW.run(connection, [[row[name] for name in _MESSAGE_COLUMNS] for row in rows])
+    new = _INSERT_NEW.run(connection, [_message_row(tenant, message) for message in said])
     if new < len(said):
         for chat in by_chat:
             recount(connection, tenant, chat)
@@ -338,20 +335,22 @@ def list_messages(
     return [_to_message(row) for row in reversed(rows)]
 
 
-def _message_row(tenant: str, message: Message) -> dict[str, Any]:
-    return {
-        "tenant": tenant,
-        "chat_kind": message.chat.kind,
-        "chat_id": message.chat.id,
-        "id": message.id,
-        "author_kind": message.author_kind,
-        "author": message.author,
-        "text": message.text,
-        "reply_to": message.reply_to,
-        "run_id": message.run_id,
-        "session_id": message.session_id,
-        "created_at": to_ms(message.created_at),
-    }
+def _message_row(tenant: str, message: Message) -> tuple[Any, ...]:
+    """In the order of ``_MESSAGE_COLUMNS``."""
+    kind, chat_id = message.chat
+    return (
+        tenant,
+        kind,
+        chat_id,
+        message.id,
+        message.author_kind,
+        message.author,
+        message.text,
+        message.reply_to,
+        message.run_id,
+        message.session_id,
+        to_ms(message.created_at),
+    )
 
 
 def _to_agent(row: Row[Any]) -> Agent:

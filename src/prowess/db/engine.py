@@ -23,12 +23,15 @@ from prowess.errors import StorageError
 from prowess.kernel.redaction import Redactor
 
 BUSY_TIMEOUT_MS = 60_000
+CACHE_KIB = 8_192
+"""for each connection to an SQLite file"""
 REDACTOR = "prowess.redactor"
 """Under this name ``connection.info`` holds the redactor of the transaction, where it has one."""
 _PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
     f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
+    f"PRAGMA cache_size=-{CACHE_KIB}",
 )
 
 
@@ -132,6 +135,8 @@ class Database:
                 "pool_size": 16,
                 "max_overflow": 128,
                 "pool_timeout": 60,
+                # The connection that wrote last is the one whose cache still holds.
+                "pool_use_lifo": True,
                 "pool_reset_on_return": None,
             }
         engine = create_engine(self.url, **options)

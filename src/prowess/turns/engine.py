@@ -216,7 +216,8 @@ class TurnEngine:
 
         Raises ``Denied('surface_unresolved')``, ``InvalidInput`` (``wrong_type``, ``parent_mismatch``).
         """
-        options.check(request)
+        if options is not NO_OPTIONS:
+            options.check(request)
         if options.surface is not None:
             surface = options.surface
         else:

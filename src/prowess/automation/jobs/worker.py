@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from prowess.automation.jobs.leases import LeaseKeeper, Observer, fence_of
-from prowess.automation.jobs.ledger import emit_job, readable
+from prowess.automation.jobs.ledger import emit_completed, emit_job, readable
 from prowess.automation.jobs.model import LEASE, PENDING, Job, JobStatus, Lease, Task
 from prowess.automation.jobs.outcome import Outcome, follow, is_lost, outcome_of
 from prowess.automation.jobs.runner import Hold, Runner
@@ -195,8 +195,8 @@ class Worker:
             self._observe("after_effect", mine[0].id)
             done = [job for job in admitted if job.id not in failed]
             complete(transaction.connection, [job.id for job in done], transaction.now_ms)
+            emit_completed(transaction, done)
             for job in done:
-                emit_job(transaction, "job.finished", job, decision="succeeded", attempts=job.attempts + 1)
                 runner.ended(transaction, job, Outcome("done", result=job.id), JobStatus.COMPLETED)
             for job in mine:
                 if job.id in refused:
