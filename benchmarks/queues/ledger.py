@@ -84,10 +84,17 @@ def _count(app: Prowess, statement: str, **values: Any) -> int:
         return int(connection.execute(text(statement), values).scalar_one() or 0)
 
 
-def left(url: str, name: str) -> int:
-    with open_app(url) as app:
-        statement = "SELECT count(*) FROM skill_background_jobs WHERE id LIKE :name AND status <> 'completed'"
-        return _count(app, statement, name=f"{name}-%")
+def left(url: str, _name: str) -> int:
+    """By a plain connection: to open the runtime five times a second would take from those who work."""
+    import sqlalchemy
+
+    statement = "SELECT count(*) FROM skill_background_jobs WHERE status <> 'completed'"
+    engine = sqlalchemy.create_engine(url)
+    try:
+        with engine.connect() as connection:
+            return int(connection.exec_driver_sql(statement).scalar_one())
+    finally:
+        engine.dispose()
 
 
 def totals(url: str) -> dict[str, int]:

@@ -34,7 +34,8 @@ from prowess.db.statements import Statement, among
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.clock import from_ms, to_ms
 
-_PENDING = "status IN ('scheduled', 'retrying')"
+PENDING_ROWS = "status IN ('scheduled', 'retrying')"
+"""in these very words, so that the partial indexes serve"""
 
 jobs = Table(
     "skill_background_jobs",
@@ -70,7 +71,7 @@ jobs = Table(
     Index("ix_skill_background_jobs_user", "tenant", "user_id", "created_at"),
 )
 # A lane is a tenant, or one of its triggers: a batch takes from every lane, so that none waits for another's backlog.
-_DUE: dict[str, Any] = {"sqlite_where": text(_PENDING), "postgresql_where": text(_PENDING)}
+_DUE: dict[str, Any] = {"sqlite_where": text(PENDING_ROWS), "postgresql_where": text(PENDING_ROWS)}
 Index("ix_skill_background_jobs_due", jobs.c.lane, jobs.c.next_attempt_at, jobs.c.id, **_DUE)
 Index("ix_skill_background_jobs_next", jobs.c.next_attempt_at, **_DUE)
 Index(
@@ -95,41 +96,9 @@ _SLOT = Statement(
 )
 _TASKS = {str(task): task for task in Task}
 _STATUSES = {str(status): status for status in JobStatus}
-_IS_PENDING: ColumnElement[bool] = literal_column(_PENDING)
+_IS_PENDING: ColumnElement[bool] = literal_column(PENDING_ROWS)
 _IS_RUNNING: ColumnElement[bool] = literal_column("status = 'running'")
 
-# The lanes that have anything pending, one step through the index for each; then the oldest of each lane.
-_LANES = f"""
-WITH RECURSIVE lanes(lane) AS (
-    SELECT min(lane) FROM skill_background_jobs WHERE {_PENDING}
-    UNION ALL
-    SELECT (SELECT min(j.lane) FROM skill_background_jobs j WHERE j.{_PENDING} AND j.lane > lanes.lane)
-    FROM lanes WHERE lanes.lane IS NOT NULL
-)
-"""
-_DUE_OF_LANES = {
-    "sqlite": text(
-        _LANES
-        + f"""
-SELECT j.id, j.next_attempt_at, j.lane FROM lanes
-JOIN skill_background_jobs j ON j.id IN (
-    SELECT d.id FROM skill_background_jobs d
-    WHERE d.lane = lanes.lane AND d.{_PENDING} AND d.next_attempt_at <= :until
-    ORDER BY d.next_attempt_at, d.id LIMIT :count)
-WHERE lanes.lane IS NOT NULL
-"""
-    ),
-    "postgresql": text(
-        _LANES
-        + f"""
-SELECT j.id, j.next_attempt_at, j.lane FROM lanes CROSS JOIN LATERAL (
-    SELECT d.id, d.next_attempt_at, d.lane FROM skill_background_jobs d
-    WHERE d.lane = lanes.lane AND d.{_PENDING} AND d.next_attempt_at <= :until
-    ORDER BY d.next_attempt_at, d.id LIMIT :count) j
-WHERE lanes.lane IS NOT NULL
-"""
-    ),
-}
 _NEXT = select(
     select(func.min(jobs.c.next_attempt_at)).where(_IS_PENDING).scalar_subquery().label("pending"),
     select(func.min(jobs.c.lease_expires_at)).where(_IS_RUNNING).scalar_subquery().label("leases"),
@@ -281,12 +250,6 @@ def count_pending(connection: Connection, tenant: str, user: str) -> int:
     """How many jobs of the user wait to be run."""
     query = select(func.count()).where(jobs.c.tenant == tenant, jobs.c.user_id == user, _IS_PENDING)
     return connection.execute(query).scalar_one()
-
-
-def due_of_lanes(connection: Connection, until_ms: int, count: int) -> list[tuple[str, int, str]]:
-    """(id, due in ms, lane): of every lane the ``count`` oldest that are due by then, in no order."""
-    rows = connection.execute(_DUE_OF_LANES[connection.dialect.name], {"until": until_ms, "count": count})
-    return [(row.id, row.next_attempt_at, row.lane) for row in rows]
 
 
 def next_due(connection: Connection) -> int | None:

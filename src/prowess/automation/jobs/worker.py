@@ -11,12 +11,14 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from prowess.automation.jobs.lanes import due_of_lanes, fair
 from prowess.automation.jobs.leases import LeaseKeeper, Observer, fence_of
 from prowess.automation.jobs.ledger import emit_completed, emit_job, readable
 from prowess.automation.jobs.model import LEASE, PENDING, Job, JobStatus, Lease, Task
@@ -26,7 +28,6 @@ from prowess.automation.jobs.store import (
     change_job,
     claim,
     complete,
-    due_of_lanes,
     expired_leases,
     fail_corrupted,
     job_rows,
@@ -78,6 +79,9 @@ class Worker:
         self._chance = chance
         self._observe: Observer = observe or _unobserved
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="prowess job")
+        self._outside: set[str] = set()
+        """ids of jobs with effects of their own that wait for a thread of the pool, or run"""
+        self._outside_lock = threading.Lock()
 
     # --- what an engine asks for -------------------------------------------------------------------------------------
 
@@ -92,7 +96,7 @@ class Worker:
         outside: list[Job] = []
         for tenant, jobs in by_tenant.items():
             outside += self._run_instant(tenant, jobs)
-        running = [self._pool.submit(self._run_alone, job) for job in outside]
+        running = [self._pool.submit(self._run_outside, job) for job in self._new_outside(outside)]
         wait(running)
         for done in running:
             done.result()
@@ -107,11 +111,17 @@ class Worker:
         return min((instant for instant in known if instant is not None), default=None)
 
     def due(self, limit: int = BATCH) -> list[tuple[str, datetime]]:
-        """(id, due) of at most ``limit`` jobs that are due within a minute: a share of every lane, oldest first."""
+        """(id, due) of at most ``limit`` jobs that are due within a minute: a share of every lane, oldest first.
+
+        Without those that wait here for a free thread: others, which may be quick, do not wait behind them.
+        """
         until = to_ms(self._log.clock.now() + AHEAD)
+        with self._outside_lock:
+            outside = set(self._outside)
         with self._log.database.read() as connection:
-            found = due_of_lanes(connection, until, limit)
-        return [(job_id, from_ms(due)) for job_id, due, _ in _fair(found, limit)]
+            found = due_of_lanes(connection, until, limit + len(outside))
+        found = [item for item in found if item[0] not in outside]
+        return [(job_id, from_ms(due)) for job_id, due, _ in fair(found, limit)]
 
     def close(self) -> None:
         """Stop: what runs is asked to end, its lease is no longer kept, and another worker takes it over."""
@@ -214,6 +224,20 @@ class Worker:
             self._end(runner, transaction, job, outcome_of(error, transaction.now))
 
     # --- all other jobs ----------------------------------------------------------------------------------------------
+
+    def _new_outside(self, jobs: Sequence[Job]) -> list[Job]:
+        """Those that are not taken here already: a job that is delivered twice needs one thread."""
+        with self._outside_lock:
+            new = [job for job in jobs if job.id not in self._outside]
+            self._outside.update(job.id for job in new)
+        return new
+
+    def _run_outside(self, job: Job) -> None:
+        try:
+            self._run_alone(job)
+        finally:
+            with self._outside_lock:
+                self._outside.discard(job.id)
 
     def _run_alone(self, job: Job) -> None:
         """Claim, run, finish. What a lost lease leaves behind is nothing."""
@@ -367,19 +391,6 @@ def _tell(
 def _late(job: Job, transaction: Transaction) -> int:
     """Milliseconds between the moment it was due and its start."""
     return max(0, transaction.now_ms - to_ms(job.next_attempt_at))
-
-
-def _fair(found: Iterable[tuple[str, int, str]], limit: int) -> list[tuple[str, int, str]]:
-    """At most ``limit``, taken from the lanes in turn, the lane that has waited longest first; then by time."""
-    lanes: dict[str, list[tuple[str, int, str]]] = {}
-    for item in sorted(found, key=lambda item: (item[1], item[0])):
-        lanes.setdefault(item[2], []).append(item)
-    taken: list[tuple[str, int, str]] = []
-    depth = 0
-    while len(taken) < limit and any(len(lane) > depth for lane in lanes.values()):
-        taken += [lane[depth] for lane in lanes.values() if len(lane) > depth]
-        depth += 1
-    return sorted(taken[:limit], key=lambda item: (item[1], item[0]))
 
 
 def _unobserved(_point: str, _job: str) -> None:

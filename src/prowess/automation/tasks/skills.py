@@ -12,8 +12,8 @@ from prowess.automation.jobs.ledger import emit_job
 from prowess.automation.jobs.model import Job
 from prowess.automation.jobs.outcome import Outcome, outcome_of
 from prowess.automation.jobs.runner import Hold, Runner
+from prowess.chat.batches import insert_messages
 from prowess.chat.model import Message
-from prowess.chat.store import insert_messages
 from prowess.errors import Denied
 from prowess.events.log import EventLog, Transaction
 from prowess.memory.service import MemoryService
