@@ -27,6 +27,8 @@ CACHE_KIB = 8_192
 """for each connection to an SQLite file"""
 REDACTOR = "prowess.redactor"
 """Under this name ``connection.info`` holds the redactor of the transaction, where it has one."""
+_GONE = ("OperationalError", "InterfaceError")
+"""the drivers' words for a database that cannot be asked"""
 _PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
@@ -151,6 +153,13 @@ class Database:
             raise
         except DBAPIError as error:
             raise StorageError("database_unavailable", cause=type(error.orig).__name__) from error
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Whether it says that the database itself is gone, rather than that it refused a statement."""
+    cause = error.__cause__
+    orig = cause.orig if isinstance(cause, DBAPIError) else cause
+    return isinstance(error, StorageError) and any(kind.__name__ in _GONE for kind in type(orig).__mro__)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from prowess.access.model import Mode
 from prowess.access.policies import NO_POLICIES, PolicySet
 from prowess.access.resolver import CallContext, SurfaceSource
 from prowess.access.surface import CapabilitySurface, GroupId
-from prowess.errors import Conflict, Denied, ProwessError, VoiceError
+from prowess.errors import Conflict, Denied, ProwessError, StorageError, VoiceError
 from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
@@ -138,7 +138,8 @@ class TurnEngine:
         """Store the reply and close the turn; the first reply stored for a message is the one it keeps.
 
         Where calls of it wait for a yes, the turn is suspended with it; ``state``: what a voice handed out. Raises
-        ``InvalidInput`` where the reply is empty, too long or holds control characters.
+        ``InvalidInput`` where the reply is empty, too long or holds control characters, ``StorageError`` where it could
+        not be stored.
         """
         if plan.record.reply_id is not None:
             return turn_result(plan, plan.reply or "")
@@ -148,9 +149,12 @@ class TurnEngine:
         try:
             waiting = suspension(plan, state) if plan.pending else None
             plan.record = self._writer.finish(plan, Said(reply, self.voice.name), waiting)
-        except (LostRace, IntegrityError):
+        except (LostRace, IntegrityError) as error:
             # Somebody repeated the message and spoke first: theirs is the reply, though it was begun here.
             reading = self._reader.read(plan.request, plan.view.rights)
+            if isinstance(error, IntegrityError) and reading.earlier_reply is None:
+                # Nobody did: the store has refused it, and what was not stored was not said (U7).
+                raise StorageError("database_unavailable", cause=type(error.orig).__name__) from error
             plan.record = reading.earlier or plan.record
             reply = reading.earlier_reply or reply
         plan.reply = reply

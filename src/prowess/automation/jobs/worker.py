@@ -13,7 +13,8 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -34,6 +35,7 @@ from prowess.automation.jobs.store import (
     lock_pending,
     next_due,
 )
+from prowess.db.engine import is_out_of_reach
 from prowess.errors import ProwessError
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import SYSTEM
@@ -77,11 +79,12 @@ class Worker:
         self._duties = tuple(duties)
         self._lease = lease
         self._chance = chance
-        self._observe: Observer = observe or _unobserved
+        self._observe: Observer = observe or (lambda _point, _job: None)
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="prowess job")
         self._outside: set[str] = set()
         """ids of jobs with effects of their own that wait for a thread of the pool, or run"""
         self._outside_lock = threading.Lock()
+        self._closed = False
 
     # --- what an engine asks for -------------------------------------------------------------------------------------
 
@@ -96,10 +99,10 @@ class Worker:
         outside: list[Job] = []
         for tenant, jobs in by_tenant.items():
             outside += self._run_instant(tenant, jobs)
-        running = [self._pool.submit(self._run_outside, job) for job in self._new_outside(outside)]
-        wait(running)
-        for done in running:
-            done.result()
+        for done in self._submit(outside):
+            # Not ``wait``, which would not hear of what ``close`` cancels: that is left to another worker.
+            with suppress(CancelledError):
+                done.result()
 
     def sweep(self) -> datetime | None:
         """Look after what nobody reports: silent workers, and every duty. Returns when something is next due."""
@@ -126,7 +129,9 @@ class Worker:
     def close(self) -> None:
         """Stop: what runs is asked to end, its lease is no longer kept, and another worker takes it over."""
         self.leases.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._outside_lock:
+            self._closed = True
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -218,19 +223,19 @@ class Worker:
     def _spoiled(self, runner: Runner, job: Job, error: Exception) -> None:
         """A single instant job whose transaction failed: the failure is recorded in one of its own."""
         logger.warning("job %s failed: %s", job.id, type(error).__name__)
-        if isinstance(error, ProwessError) and error.code == "database_unavailable":
+        if is_out_of_reach(error):
             return  # nothing can be recorded; the job is still pending, and is found again
         with self._log.transaction(job.tenant) as transaction:
             self._end(runner, transaction, job, outcome_of(error, transaction.now))
 
     # --- all other jobs ----------------------------------------------------------------------------------------------
 
-    def _new_outside(self, jobs: Sequence[Job]) -> list[Job]:
-        """Those that are not taken here already: a job that is delivered twice needs one thread."""
+    def _submit(self, jobs: Sequence[Job]) -> list[Future[None]]:
+        """Have those run that are not taken here already: a job that is delivered twice needs one thread."""
         with self._outside_lock:
-            new = [job for job in jobs if job.id not in self._outside]
+            new = [job for job in jobs if job.id not in self._outside and not self._closed]
             self._outside.update(job.id for job in new)
-        return new
+            return [self._pool.submit(self._run_outside, job) for job in new]
 
     def _run_outside(self, job: Job) -> None:
         try:
@@ -391,7 +396,3 @@ def _tell(
 def _late(job: Job, transaction: Transaction) -> int:
     """Milliseconds between the moment it was due and its start."""
     return max(0, transaction.now_ms - to_ms(job.next_attempt_at))
-
-
-def _unobserved(_point: str, _job: str) -> None:
-    return None
