@@ -89,7 +89,7 @@ class Worker:
     # --- what an engine asks for -------------------------------------------------------------------------------------
 
     def run(self, ids: Sequence[str]) -> None:
-        """Claim and run these jobs, as far as they are due and still to do; return when they have ended.
+        """Claim and run these jobs, as far as due and still to do, instant ones first; return when all have ended.
 
         Never raises for what a job did. Raises ``StorageError`` where the ledger cannot be read.
         """
