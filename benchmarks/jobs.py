@@ -36,9 +36,9 @@ LIMIT = 300.0
 
 
 def run(args: list[str]) -> dict[str, Any]:
-    """``args``: how many jobs in a round (default 4000) and how many rounds (default 5)."""
+    """``args``: how many jobs in a round (default 4000) and how many rounds (default 3)."""
     jobs = int(args[0]) if args else 4_000
-    rounds = int(args[1]) if len(args) > 1 else 5
+    rounds = int(args[1]) if len(args) > 1 else 3
     with _importable(), _workplace() as (server, folder):
         figures: dict[str, Any] = {"jobs": jobs, "rounds": rounds}
         postgres = {"bare": ("bare", jobs), "ledger": ("ledger", jobs), "dbos": ("durable", jobs // PEER_SHARE)}

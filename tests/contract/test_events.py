@@ -13,7 +13,7 @@ from tests.support.kit import LIMIT, at_once, everything, rows
 
 from prowess.db.engine import Database
 from prowess.events.followers import Follower
-from prowess.events.log import EventLog, Transaction
+from prowess.events.log import EventLog, Transaction, events
 from prowess.events.model import SYSTEM, Actor, Event
 from prowess.kernel.clock import ManualClock
 
@@ -200,6 +200,46 @@ def test_r1_t13_a_follower_misses_nothing_while_others_write(log: EventLog, url:
         assert mine == [
             (kind, f"{writer}-{number}") for number in range(EACH) for kind in ("turn.started", "turn.completed")
         ]
+
+
+def test_r1_a_follower_of_some_events_misses_none_of_them_while_others_write(log: EventLog) -> None:
+    seen: list[Event] = []
+    only = events.c.type == "turn.completed"
+    follower = Follower(log, "some", lambda _transaction, found: seen.extend(found), batch=7, only=only)
+    running = threading.Event()
+
+    def write(writer: int) -> None:
+        for number in range(EACH):
+            for kind in ("turn.started", "turn.completed", "turn.started"):
+                with log.transaction("default") as transaction:
+                    transaction.emit(kind, tenant="default", actor=SYSTEM, target=f"{writer}-{number}")
+
+    def follow() -> None:
+        while not running.is_set():
+            follower.catch_up()
+
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(follow)
+        assert at_once([lambda writer=writer: write(writer) for writer in range(WRITERS)]) == [None] * WRITERS
+        running.set()
+        following.result(LIMIT)
+    follower.catch_up()
+    assert {event.type for event in seen} == {"turn.completed"}
+    assert sorted(map(str, targets(seen))) == sorted(
+        f"{writer}-{number}" for writer in range(WRITERS) for number in range(EACH)
+    )
+
+
+def test_r1_events_of_no_concern_are_passed_by(log: EventLog) -> None:
+    calls: list[int] = []
+    only = events.c.type == "turn.completed"
+    follower = Follower(log, "some", lambda _transaction, found: calls.append(len(found)), only=only)
+    with log.transaction("default") as transaction:
+        for _ in range(1_500):
+            transaction.emit("turn.started", tenant="default", actor=SYSTEM)
+    assert (follower.catch_up(), calls) == (0, [])
+    last = log.after("default", limit=2_000)[-1].seq
+    assert follower.cursor == last
 
 
 def test_r1_a_rolled_back_writer_leaves_no_gap_that_holds_a_follower(log: EventLog) -> None:

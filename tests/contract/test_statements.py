@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Integer, MetaData, Table, Te
 from sqlalchemy.exc import IntegrityError
 
 from prowess.db.engine import Database
-from prowess.db.statements import Many, among
+from prowess.db.statements import Many, Statement, among
 from prowess.kernel.redaction import Redactor
 
 THINGS = Table(
@@ -86,3 +86,40 @@ def test_u4_secrets_are_redacted_in_many_rows(database: Database) -> None:
     assert stored[0] == "a"
     assert secret not in stored[1]
     assert stored[1].startswith("is ")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(
+    ids=st.lists(TEXTS, unique=True, min_size=16, max_size=24),
+    at=st.none() | st.integers(-(2**63), 2**63 - 1),
+    small=st.lists(st.none() | st.integers(-3, 3), min_size=24, max_size=24),
+    flag=st.none() | st.booleans(),
+)
+def test_columns_that_are_the_same_in_every_row_are_stored_in_every_row(
+    database: Database, ids: list[str], at: int | None, small: list[int | None], flag: bool | None
+) -> None:
+    many = [(name, at, number, flag) for name, number in zip(ids, small, strict=False)]
+    with database.write() as connection:
+        connection.execute(THINGS.delete())
+        assert INSERT.run(connection, many) == len(many)
+        stored = connection.execute(select(*(THINGS.c[name] for name in COLUMNS)).order_by(THINGS.c.seq)).all()
+    assert [tuple(row) for row in stored] == many
+
+
+def test_rows_that_are_all_the_same_are_as_many_as_they_were(database: Database) -> None:
+    kinds = Many.insert(THINGS, ("id", "at", "small", "flag"), ignore_known=True)
+    with database.write() as connection:
+        assert kinds.run(connection, [("a", 1, 2, True)] * 20) == 1
+        assert connection.execute(select(THINGS.c.id, THINGS.c.at)).all() == [("a", 1)]
+
+
+def test_ids_are_looked_up_and_the_table_is_not_read_through(database: Database) -> None:
+    found = Statement(AMONG)
+    with database.write() as connection:
+        INSERT.run(connection, [("a", 1, 1, True), ('b"\\', 2, 2, True)])
+        assert found.all(connection, {"ids": ['b"\\', "c"]}) == [('b"\\',)]
+        if database.dialect == "sqlite":
+            # Nothing around the condition keeps SQLite from the index.
+            text = str(select(THINGS.c.id).where(among(THINGS.c.id, "ids")).compile(dialect=connection.dialect))
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", ("[]",)).all()
+            assert "SEARCH things" in str(plan[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from sys import intern
 from typing import Any, cast
 
@@ -60,11 +60,13 @@ _ACTIVE_FOR_SKILL = Statement(
         grants.c.status == literal_column("'active'"),
     )
 )
-_ACTIVE_OF_USERS = select(grants).where(
-    grants.c.tenant == bindparam("tenant"),
-    among(grants.c.user_id, "users"),
-    grants.c.skill_id == bindparam("skill"),
-    grants.c.status == literal_column("'active'"),
+_ACTIVE_OF_USERS = Statement(
+    select(grants.c.user_id, *(grants.c[name] for name in _TOLD)).where(
+        grants.c.tenant == bindparam("tenant"),
+        among(grants.c.user_id, "users"),
+        grants.c.skill_id == bindparam("skill"),
+        grants.c.status == literal_column("'active'"),
+    )
 )
 _SQL = (
     f"SELECT {', '.join(_TOLD)} FROM skill_permission_grants"
@@ -90,34 +92,38 @@ def active_grants(connection: Connection, tenant: str, user: str, skill: str) ->
             raise DBAPIError(_SQL, None, error) from error
     else:
         rows = _ACTIVE_FOR_SKILL.all(connection, {"tenant": tenant, "user": user, "skill": skill})
-    return tuple(
-        Grant(
-            row_id,
-            tenant,
-            user,
-            skill,
-            intern(version),
-            intern(code),
-            _SCOPES[scope],
-            agent or None,
-            resource or None,
-            _ACTIVE,
-            _EPOCH + at * _MILLISECOND,
-            user if by == user else by,
-            None if expires is None else from_ms(expires),
-        )
-        for row_id, version, code, scope, agent, resource, by, at, expires in rows
-    )
+    return tuple(_active(tenant, user, skill, row) for row in rows)
 
 
 def active_grants_of(
     connection: Connection, tenant: str, users: Iterable[str], skill: str
 ) -> dict[str, tuple[Grant, ...]]:
     """By user, every active grant to the skill: one query for a batch of jobs. Users without any are left out."""
-    found: dict[str, list[Grant]] = {}
-    for row in connection.execute(_ACTIVE_OF_USERS, {"tenant": tenant, "users": sorted(set(users)), "skill": skill}):
-        found.setdefault(row.user_id, []).append(_to_grant(row))
-    return {user: tuple(held) for user, held in found.items()}
+    found: dict[str, tuple[Grant, ...]] = {}
+    for user, *told in _ACTIVE_OF_USERS.all(
+        connection, {"tenant": tenant, "users": sorted(set(users)), "skill": skill}
+    ):
+        found[user] = (*found.get(user, ()), _active(tenant, user, skill, told))
+    return found
+
+
+def _active(tenant: str, user: str, skill: str, row: Sequence[Any]) -> Grant:
+    row_id, version, code, scope, agent, resource, by, at, expires = row
+    return Grant(
+        row_id,
+        tenant,
+        user,
+        skill,
+        intern(version),
+        intern(code),
+        _SCOPES[scope],
+        agent or None,
+        resource or None,
+        _ACTIVE,
+        _EPOCH + at * _MILLISECOND,
+        user if by == user else by,
+        None if expires is None else from_ms(expires),
+    )
 
 
 def list_grants(connection: Connection, tenant: str, user: str, *, with_revoked: bool = False) -> list[Grant]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -25,7 +24,7 @@ from sqlalchemy import (
 from prowess.access.filters import EVERYTHING, NOTHING, SkillFilter, stored_filter
 from prowess.chat.model import Agent, ChatRef, Conversation, Message
 from prowess.db.metadata import BigIntKey, instant, metadata
-from prowess.db.statements import Many, Statement
+from prowess.db.statements import Statement
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.clock import from_ms, to_ms
 
@@ -113,20 +112,6 @@ _CHAT_ROW = update(conversations).where(
 _COUNTED = {"message_count": conversations.c.message_count + 1, "last_message_at": bindparam("at")}
 _COUNT_MESSAGE = Statement(_CHAT_ROW.values(**_COUNTED))
 _COUNT_REPLY = Statement(_CHAT_ROW.values(**_COUNTED, last_reply_id=bindparam("reply")))
-_COUNT_MANY = Many(
-    sqlite="UPDATE conversations SET message_count = message_count + ?, last_message_at = ?, last_reply_id = ?"
-    " WHERE tenant = ? AND kind = ? AND id = ?",
-    postgresql="UPDATE conversations AS c SET message_count = c.message_count + said.added, last_message_at = said.at,"
-    " last_reply_id = said.reply"
-    " FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[])"
-    " AS said(added, at, reply, tenant, kind, id)"
-    " WHERE c.tenant = said.tenant AND c.kind = said.kind AND c.id = said.id",
-)
-# Sorted, so that two writers take the locks in the same order.
-_LOCK_CHATS = (
-    "SELECT c.id FROM conversations AS c JOIN unnest(%s::text[], %s::text[]) AS said(kind, id) USING (kind, id)"
-    " WHERE c.tenant = %s ORDER BY c.kind, c.id FOR UPDATE OF c"
-)
 _OF_CHAT = (
     (messages.c.tenant == conversations.c.tenant)
     & (messages.c.chat_kind == conversations.c.kind)
@@ -149,9 +134,8 @@ _LOCK_CHAT = (
     )
     .with_for_update()
 )
-_MESSAGE_COLUMNS = tuple(column.name for column in messages.columns if column.name != "seq")
-_INSERT_NEW = Many.insert(messages, _MESSAGE_COLUMNS, ignore_known=True)
-_INSERT_MESSAGE = Statement(insert(messages).inline(), _MESSAGE_COLUMNS)
+MESSAGE_COLUMNS = tuple(column.name for column in messages.columns if column.name != "seq")
+_INSERT_MESSAGE = Statement(insert(messages).inline(), MESSAGE_COLUMNS)
 _INSERT_CONVERSATION = Statement(insert(conversations).inline())
 _INSERT_MEMBER = Statement(insert(group_members).inline())
 _INSERT_AGENT = Statement(insert(agents).inline())
@@ -295,7 +279,7 @@ def find_message(connection: Connection, tenant: str, ref: ChatRef, message_id: 
 
 def insert_message(connection: Connection, tenant: str, message: Message) -> None:
     """Store a message and count it; raises ``IntegrityError`` where its id is taken in this chat (ruling 12.26)."""
-    row = _message_row(tenant, message)
+    row = dict(zip(MESSAGE_COLUMNS, message_row(tenant, message), strict=True))
     # Counted first: that locks the conversation, so that the order of its messages is the order of its last replies.
     where = {"of_tenant": tenant, "of_kind": message.chat.kind, "of_chat": message.chat.id, "at": row["created_at"]}
     if message.author_kind == "agent":
@@ -303,33 +287,6 @@ def insert_message(connection: Connection, tenant: str, message: Message) -> Non
     else:
         _COUNT_MESSAGE.run(connection, where)
     _INSERT_MESSAGE.run(connection, row)
-
-
-def insert_messages(connection: Connection, tenant: str, said: Sequence[Message]) -> int:
-    """Store messages of agents that may be there already; returns how many were not (B8).
-
-    Conversations are counted up by what is new. Where any message was there, their counters are counted anew, because
-    whoever stored it may have died before counting.
-    """
-    by_chat: dict[ChatRef, list[Message]] = {}
-    for message in said:
-        by_chat.setdefault(message.chat, []).append(message)
-    # Locked first, so that the order of its messages is the order of its last replies; SQLite has one writer anyway.
-    if connection.dialect.name == "postgresql":
-        kinds, ids = zip(*by_chat, strict=True)
-        connection.exec_driver_sql(_LOCK_CHATS, (list(kinds), list(ids), tenant))
-    rows = [_message_row(tenant, message) for message in said]
-    new = _INSERT_NEW.run(connection, [[row[name] for name in _MESSAGE_COLUMNS] for row in rows])
-    if new < len(said):
-        for chat in by_chat:
-            recount(connection, tenant, chat)
-        return new
-    last = [(len(group), group[-1]) for group in by_chat.values()]
-    _COUNT_MANY.run(
-        connection,
-        [(count, to_ms(message.created_at), message.id, tenant, *message.chat) for count, message in last],
-    )
-    return new
 
 
 def recount(connection: Connection, tenant: str, chat: ChatRef) -> None:
@@ -352,20 +309,22 @@ def list_messages(
     return [_to_message(row) for row in reversed(rows)]
 
 
-def _message_row(tenant: str, message: Message) -> dict[str, Any]:
-    return {
-        "tenant": tenant,
-        "chat_kind": message.chat.kind,
-        "chat_id": message.chat.id,
-        "id": message.id,
-        "author_kind": message.author_kind,
-        "author": message.author,
-        "text": message.text,
-        "reply_to": message.reply_to,
-        "run_id": message.run_id,
-        "session_id": message.session_id,
-        "created_at": to_ms(message.created_at),
-    }
+def message_row(tenant: str, message: Message) -> tuple[Any, ...]:
+    """In the order of ``MESSAGE_COLUMNS``."""
+    kind, chat_id = message.chat
+    return (
+        tenant,
+        kind,
+        chat_id,
+        message.id,
+        message.author_kind,
+        message.author,
+        message.text,
+        message.reply_to,
+        message.run_id,
+        message.session_id,
+        to_ms(message.created_at),
+    )
 
 
 def _to_agent(row: Row[Any]) -> Agent:

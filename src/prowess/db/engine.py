@@ -23,12 +23,17 @@ from prowess.errors import StorageError
 from prowess.kernel.redaction import Redactor
 
 BUSY_TIMEOUT_MS = 60_000
+CACHE_KIB = 8_192
+"""for each connection to an SQLite file"""
 REDACTOR = "prowess.redactor"
 """Under this name ``connection.info`` holds the redactor of the transaction, where it has one."""
+_GONE = ("OperationalError", "InterfaceError")
+"""the drivers' words for a database that cannot be asked"""
 _PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
     f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
+    f"PRAGMA cache_size=-{CACHE_KIB}",
 )
 
 
@@ -132,6 +137,8 @@ class Database:
                 "pool_size": 16,
                 "max_overflow": 128,
                 "pool_timeout": 60,
+                # The connection that wrote last is the one whose cache still holds.
+                "pool_use_lifo": True,
                 "pool_reset_on_return": None,
             }
         engine = create_engine(self.url, **options)
@@ -146,6 +153,13 @@ class Database:
             raise
         except DBAPIError as error:
             raise StorageError("database_unavailable", cause=type(error.orig).__name__) from error
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Whether it says that the database itself is gone, rather than that it refused a statement."""
+    cause = error.__cause__
+    orig = cause.orig if isinstance(cause, DBAPIError) else cause
+    return isinstance(error, StorageError) and any(kind.__name__ in _GONE for kind in type(orig).__mro__)
 
 
 @contextmanager

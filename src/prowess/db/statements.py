@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
@@ -44,6 +44,8 @@ class _Compiled(NamedTuple):
     names: tuple[str, ...] | None
     """parameter names in order, where the driver takes a sequence"""
     defaults: Mapping[str, Any]
+    lists: tuple[str, ...]
+    """parameters that are lists of ids"""
     row: Callable[[Sequence[Any]], Any]
 
 
@@ -63,6 +65,10 @@ class _Ids(TypeDecorator[Any]):
 class _Among(FunctionElement[bool]):
     type = Boolean()
     inherit_cache = True
+
+    def self_group(self, against: Any = None) -> _Among:
+        """As it stands: ``… = 1``, which SQLAlchemy would make of it for SQLite, would have the whole table read."""
+        return self
 
 
 @compiles(_Among)
@@ -120,20 +126,14 @@ class Statement:
     def _execute(self, connection: Connection, values: Mapping[str, Any]) -> tuple[_Compiled, Any]:
         compiled = self._compiled.get(connection.dialect.name) or self._compile(connection)
         merged = {**compiled.defaults, **values} if compiled.defaults else values
-        parameters: Any = merged if compiled.names is None else [merged[name] for name in compiled.names]
-        driver = connection.connection
-        redactor = driver.info.get(REDACTOR)
+        redactor = connection.connection.info.get(REDACTOR)
         if redactor is not None:
-            parameters = redacted(redactor, parameters)
-        cursor = driver.cursor()
-        errors = connection.dialect.loaded_dbapi
-        try:
-            cursor.execute(compiled.sql, parameters)
-        except errors.IntegrityError as error:
-            raise IntegrityError(compiled.sql, None, error) from error
-        except errors.Error as error:
-            raise DBAPIError(compiled.sql, None, error) from error
-        return compiled, cursor
+            merged = redacted(redactor, merged)
+        if compiled.lists:
+            write = _array if connection.dialect.name == "postgresql" else json.dumps
+            merged = {**merged, **{name: write(list(merged[name])) for name in compiled.lists}}
+        parameters: Any = merged if compiled.names is None else [merged[name] for name in compiled.names]
+        return compiled, _execute(connection, compiled.sql, parameters)
 
     def _compile(self, connection: Connection) -> _Compiled:
         dialect = connection.dialect
@@ -142,7 +142,8 @@ class Statement:
         if not isinstance(self._core, Insert):
             defaults = {name: value for name, value in defaults.items() if value is not None}
         names = tuple(done.positiontup) if done.positional and done.positiontup is not None else None
-        compiled = _Compiled(str(done), names, defaults, _row_maker(self._core, dialect))
+        lists = tuple(name for name, bind in done.binds.items() if isinstance(bind.type, _Ids))
+        compiled = _Compiled(str(done), names, defaults, lists, _row_maker(self._core, dialect))
         self._compiled[dialect.name] = compiled
         return compiled
 
@@ -151,34 +152,99 @@ class Many:
     """One change, written once for each dialect, for many rows at a time.
 
     SQLite runs it for every row; PostgreSQL once, over an array of each column's values (``unnest``): a statement a row
-    costs it several times what the row does.
+    costs it several times what the row does. A column that holds the same in every row is sent once.
     """
 
-    def __init__(self, *, sqlite: str, postgresql: str) -> None:
-        self._sql = {"sqlite": sqlite, "postgresql": postgresql}
+    def __init__(self, *, sqlite: str, postgresql: str, columns: Mapping[str, str]) -> None:
+        """``postgresql`` names the rows ``{said}``; ``columns``: names and types, in the order of the values."""
+        self._sqlite = sqlite
+        self._postgresql = postgresql
+        self._columns = dict(columns)
+        self._written: dict[tuple[bool, ...], str] = {}
 
     @classmethod
     def insert(cls, table: Table, columns: Sequence[str], *, ignore_known: bool = False) -> Many:
         """Insert rows, in their order, that have these columns; ``ignore_known``: but none whose key is taken."""
         types = [next(word for kind, word in _TYPES if isinstance(table.c[name].type, kind)) for name in columns]
-        into = f"INSERT INTO {table.name} ({', '.join(columns)})"
-        arrays = ", ".join(f"%b::{kind}[]" for kind in types)
+        names = ", ".join(columns)
+        into = f"INSERT INTO {table.name} ({names})"
         end = " ON CONFLICT DO NOTHING" if ignore_known else ""
         return cls(
             sqlite=f"{into} VALUES ({', '.join('?' * len(columns))}){end}",
-            postgresql=f"{into} SELECT * FROM unnest({arrays}){end}",
+            postgresql=f"{into} SELECT {names} FROM {{said}}{end}",
+            columns=dict(zip(columns, types, strict=True)),
         )
 
     def run(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> int:
         """Carry it out; returns how many rows it touched. Raises ``sqlalchemy.exc.IntegrityError``."""
         if not rows:
             return 0
-        sql = self._sql[connection.dialect.name]
-        if connection.dialect.name == "postgresql":
-            done = connection.exec_driver_sql(sql, tuple(list(column) for column in zip(*rows, strict=True)))
+        redactor = connection.connection.info.get(REDACTOR)
+        if redactor is not None:
+            rows = [redacted(redactor, tuple(row)) for row in rows]
+        if connection.dialect.name == "sqlite":
+            return int(_execute(connection, self._sqlite, rows, many=True).rowcount)
+        values = list(zip(*rows, strict=True))
+        same = _same(values) if len(rows) >= _WORTH_COMPARING else (False,) * len(values)
+        sql = self._written.get(same) or self._write(same)
+        sent = [_word(column[0]) if once else _array(column) for column, once in zip(values, same, strict=True)]
+        # In the order of the statement: first what is sent once, then the arrays.
+        parameters = [value for value, _ in sorted(zip(sent, same, strict=True), key=lambda item: not item[1])]
+        return int(_execute(connection, sql, parameters).rowcount)
+
+    def _write(self, same: tuple[bool, ...]) -> str:
+        columns = list(zip(self._columns.items(), same, strict=True))
+        chosen = [f"%s::{kind} AS {name}" for (name, kind), once in columns if once]
+        varied = [(name, kind) for (name, kind), once in columns if not once]
+        arrays = ", ".join(f"%s::{kind}[]" for _, kind in varied)
+        names = ", ".join(name for name, _ in varied)
+        said = f"(SELECT {', '.join([*chosen, 'many.*'])} FROM unnest({arrays}) AS many({names})) AS said"
+        sql = self._written[same] = self._postgresql.format(said=said)
+        return sql
+
+
+_WORTH_COMPARING = 16
+"""rows; fewer are not worth a statement of their own for the columns that are the same in all"""
+
+
+def _same(values: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
+    """Which columns hold one value throughout; never all, because an array says how many rows there are."""
+    same = [column.count(column[0]) == len(column) for column in values]
+    return (False, *same[1:]) if all(same) else tuple(same)
+
+
+def _word(value: Any) -> str | None:
+    """A value as PostgreSQL reads it from text; the statement says of which type it is."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower()
+
+
+def _array(values: Iterable[Any]) -> str:
+    """An array as PostgreSQL reads it from text, which takes a fraction of what the driver's own list does."""
+    return "{" + ",".join([_element(value) for value in values]) + "}"
+
+
+def _element(value: Any) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "NULL" if value is None else str(value).lower()
+
+
+def _execute(connection: Connection, sql: str, parameters: Any, *, many: bool = False) -> Any:
+    """Run it on a cursor of the driver's and return that. Raises what SQLAlchemy would."""
+    cursor = connection.connection.cursor()
+    errors: Any = connection.dialect.loaded_dbapi
+    try:
+        if many:
+            cursor.executemany(sql, parameters)
         else:
-            done = connection.exec_driver_sql(sql, [tuple(row) for row in rows])
-        return int(done.rowcount)
+            cursor.execute(sql, parameters)
+    except errors.IntegrityError as error:
+        raise IntegrityError(sql, None, error) from error
+    except errors.Error as error:
+        raise DBAPIError(sql, None, error) from error
+    return cursor
 
 
 def _row_maker(core: Select[Any] | UpdateBase, dialect: Any) -> Callable[[Sequence[Any]], Any]:

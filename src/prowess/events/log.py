@@ -8,10 +8,10 @@ sequence numbers follow commit order is held for one insert and the commit. A fo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -84,6 +84,19 @@ _AFTER = (
 )
 
 
+class Subject(NamedTuple):
+    """What an event is about."""
+
+    user: str | None = None
+    agent: str | None = None
+    chat: tuple[str, str] | None = None
+    skill: tuple[str, str] | None = None
+    target: str | None = None
+    message_id: str | None = None
+    session_id: str | None = None
+    run_id: str | None = None
+
+
 class Transaction:
     """A write in progress: a connection for state, ``emit`` for events, one instant for both."""
 
@@ -122,35 +135,36 @@ class Transaction:
         Raises ``InvalidInput('id_holds_secret')`` where an id holds a secret of the tenant: redacted, two ids would be
         one, and what belongs to one person would be another's.
         """
-        audit = EVENT_TYPES[kind].audit
-        chat_kind, chat_id = chat or (None, None)
-        skill_id, skill_version = skill or (None, None)
-        if self._redactor:
-            ids = {"tenant": tenant, "actor": actor.id, "user": user, "agent": agent, "message_id": message_id}
-            self._refuse_secret_ids({**ids, "chat": chat_id, "skill": skill_id})
-        self._rows.append(
-            (
-                tenant,
-                kind,
-                self.now_ms,
-                actor.kind,
-                actor.id,
-                user,
-                agent,
-                chat_kind,
-                chat_id,
-                message_id,
-                skill_id,
-                skill_version,
-                session_id,
-                run_id,
-                target,
-                decision,
-                compact_json(data) if data else "{}",
-                audit,
-            )
-        )
-        self.emitted.append(kind)
+        about = Subject(user, agent, chat, skill, target, message_id, session_id, run_id)
+        self.emit_each(kind, (about,), tenant=tenant, actor=actor, decision=decision, data=data)
+
+    def emit_each(
+        self,
+        kind: str,
+        subjects: Iterable[Subject],
+        *,
+        tenant: str,
+        actor: Actor,
+        decision: str | None = None,
+        data: Mapping[str, Any],
+    ) -> None:
+        """An event for each of ``subjects`` that says the same of it. Raises as ``emit``."""
+        audit, said = EVENT_TYPES[kind].audit, compact_json(data) if data else "{}"
+        at, actor_kind, actor_id = self.now_ms, actor.kind, actor.id
+        for user, agent, chat, skill, target, message_id, session_id, run_id in subjects:
+            chat_kind, chat_id = chat or (None, None)
+            skill_id, version = skill or (None, None)
+            if self._redactor:
+                ids = {"tenant": tenant, "actor": actor_id, "user": user, "agent": agent, "message_id": message_id}
+                self._refuse_secret_ids({**ids, "chat": chat_id, "skill": skill_id})
+            # In the order of ``_COLUMNS``.
+            self._rows.append(
+                (
+                    tenant, kind, at, actor_kind, actor_id, user, agent, chat_kind, chat_id, message_id,
+                    skill_id, version, session_id, run_id, target, decision, said, audit,
+                )
+            )  # fmt: skip
+            self.emitted.append(kind)
 
     def _refuse_secret_ids(self, ids: Mapping[str, str | None]) -> None:
         for field, value in ids.items():

@@ -57,7 +57,7 @@ def to_ms(instant: datetime) -> int:
 
 def from_ms(value: int) -> datetime:
     """The instant ``value`` milliseconds after the epoch."""
-    return _EPOCH + timedelta(milliseconds=value)
+    return _EPOCH + value * _MILLISECOND
 
 
 def iso(instant: datetime | None) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -33,10 +33,18 @@ def catalogue(language: str) -> Mapping[str, str]:
 
 def render(key: str, language: str = "en", fields: Mapping[str, Any] | None = None) -> str:
     """The sentence for ``key``, or the key itself where there is none."""
+    if not fields:
+        return _plain(key, language)
     template = catalogue(language).get(key)
     if template is None:
         return key
-    return template.format_map(_Fields({name: _shown(value) for name, value in (fields or {}).items()}))
+    return template.format_map(_Fields({name: _shown(value) for name, value in fields.items()}))
+
+
+@lru_cache(maxsize=4_096)
+def _plain(key: str, language: str) -> str:
+    template = catalogue(language).get(key)
+    return key if template is None else template.format_map(_Fields())
 
 
 def _shown(value: Any) -> Any:

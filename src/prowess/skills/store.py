@@ -24,6 +24,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     insert,
+    literal_column,
     select,
     update,
 )
@@ -97,12 +98,13 @@ _BINDINGS = Statement(
     )
 )
 
-_BINDINGS_OF = select(skill_bindings).where(
-    skill_bindings.c.tenant == bindparam("tenant"),
-    (
-        (skill_bindings.c.target_kind == "user") & among(skill_bindings.c.target_id, "users")
-        | (skill_bindings.c.target_kind == "agent") & among(skill_bindings.c.target_id, "agents")
-    ),
+_BINDINGS_OF = Statement(
+    select(skill_bindings).where(
+        skill_bindings.c.tenant == bindparam("tenant"),
+        # Not each kind with its own ids: SQLite would then read all bindings of the tenant.
+        literal_column("target_kind IN ('agent', 'user')"),
+        among(skill_bindings.c.target_id, "targets"),
+    )
 )
 
 TargetKind = Literal["user", "agent"]
@@ -251,10 +253,9 @@ def bindings_for(connection: Connection, tenant: str, user: str, agent: str) -> 
 def bindings_of(
     connection: Connection, tenant: str, users: Iterable[str], agents: Iterable[str]
 ) -> dict[tuple[TargetKind, str], list[Binding]]:
-    """The choices of many users and agents in one query, by whose they are."""
+    """The choices of many users and agents in one query, by whose they are; some of others who share an id."""
     found: dict[tuple[TargetKind, str], list[Binding]] = {}
-    values = {"tenant": tenant, "users": sorted(set(users)), "agents": sorted(set(agents))}
-    for row in connection.execute(_BINDINGS_OF, values):
+    for row in _BINDINGS_OF.all(connection, {"tenant": tenant, "targets": sorted({*users, *agents})}):
         binding = Binding(row.target_kind, row.target_id, row.skill_id, row.enabled, row.pinned_version)
         found.setdefault((binding.target_kind, binding.target_id), []).append(binding)
     return found

@@ -7,14 +7,14 @@ inside the transaction that claims it, over the grants and bindings of that mome
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from prowess.access.gate import decide
 from prowess.access.guards import Guard, ask_guards
-from prowess.access.model import Decision, Facts, GateRequest, Layer, Mode, RuleVerdict, Verdict
+from prowess.access.model import Decision, Facts, GateRequest, Layer, Mode, PermissionRequirement, RuleVerdict, Verdict
 from prowess.access.store import active_grants_of
 from prowess.chat.model import Agent, ChatRef
 from prowess.chat.store import find_agent
@@ -53,6 +53,7 @@ class Prepared:
     view: TurnView
     reach: Verdict
     guards: tuple[RuleVerdict, ...]
+    requirements: tuple[PermissionRequirement, ...]
 
 
 class Unserved(NamedTuple):
@@ -89,13 +90,13 @@ class BackgroundGate:
             if (call.user, call.agent) not in rights:
                 rights[call.user, call.agent] = self._resolve(call)
         with self._log.database.read() as connection:
-            bindings = _bindings(connection, wanted)
             tenant = wanted[0].tenant if wanted else ""
             agents = {agent: find_agent(connection, tenant, agent) for agent in {call.agent for call in wanted}}
             catalog = self._reader.catalog(connection, tenant)
             if newcomer is not None and agents.get(newcomer.id) is None:
                 agents[newcomer.id] = newcomer
             views: dict[tuple[str, str], TurnView] = {}
+            looks = _Looks(catalog)
             found: dict[str, Prepared | Unserved] = {}
             for call in wanted:
                 whose = (call.user, call.agent)
@@ -107,11 +108,12 @@ class BackgroundGate:
                 else:
                     view = views.get(whose)
                     if view is None:
-                        chosen = _chosen(bindings, call)
+                        # The version is pinned, so that no choice is asked for here; whether the skill is enabled is
+                        # asked inside the transaction.
                         view = views[whose] = self._reader.view_of(
-                            connection, catalog, call.tenant, call.user, agent, held, chosen
+                            connection, catalog, call.tenant, call.user, agent, held, ()
                         )
-                    found[call.job_id] = _look(catalog, call, agent, view)
+                    found[call.job_id] = looks.at(call, agent, view)
         return {job_id: self._guarded(item) if isinstance(item, Prepared) else item for job_id, item in found.items()}
 
     def decide(self, connection: Connection, prepared: Sequence[Prepared]) -> dict[str, Decision]:
@@ -123,7 +125,8 @@ class BackgroundGate:
             skill: active_grants_of(connection, calls[0].tenant, {call.user for call in calls}, skill)
             for skill in {call.skill_id for call in calls}
         }
-        bindings = _bindings(connection, calls)
+        users, agents = {call.user for call in calls}, {call.agent for call in calls}
+        bindings = bindings_of(connection, calls[0].tenant, users, agents)
         now = self._log.clock.now()
         answers: dict[str, Decision] = {}
         for item in prepared:
@@ -132,9 +135,9 @@ class BackgroundGate:
                 call.tenant, call.user, call.agent, call.skill_id, call.version, f"job:{call.skill_id}", call.job_id
             )
             facts = Facts(
-                requirements=item.skill.manifest.permission_requirements,
+                requirements=item.requirements,
                 grants=grants[call.skill_id].get(call.user, ()),
-                enabled=is_enabled(call.skill_id, _chosen(bindings, call)),
+                enabled=not bindings or is_enabled(call.skill_id, _chosen(bindings, call)),
                 now=now,
                 reach=item.reach,
                 policy=item.view.judge(call.skill_id),
@@ -166,26 +169,39 @@ class BackgroundGate:
             return item
         attempt = item.view.attempt(item.call.skill_id, None, "write", None)
         verdicts = ask_guards(self._guards, attempt)
-        return Prepared(item.call, item.skill, item.agent, item.view, item.reach, verdicts)
-
-
-def _bindings(
-    connection: Connection, calls: Sequence[BackgroundCall]
-) -> Mapping[tuple[TargetKind, str], list[Binding]]:
-    if not calls:
-        return {}
-    users, agents = {call.user for call in calls}, {call.agent for call in calls}
-    return bindings_of(connection, calls[0].tenant, users, agents)
+        return replace(item, guards=verdicts)
 
 
 def _chosen(bindings: Mapping[tuple[TargetKind, str], list[Binding]], call: BackgroundCall) -> list[Binding]:
     return [*bindings.get(("user", call.user), ()), *bindings.get(("agent", call.agent), ())]
 
 
-def _look(catalog: Catalog[SkillDefinition], call: BackgroundCall, agent: Agent, view: TurnView) -> Prepared | Unserved:
-    entry = catalog.get(call.skill_id, call.version)
-    if entry is None or entry.removed or not isinstance(entry.definition, BackgroundSkill):
-        return Unserved(call, "version_missing")
-    seen = view.sees(call.skill_id, call.version, entry.source)
-    reach = Verdict(True, None, "granted") if seen else Verdict(False, Layer.ENTITLEMENT, "not_granted")
-    return Prepared(call, entry.definition, agent, view, reach, ())
+class _Looks:
+    """What the catalog and the rights say of many calls, which mostly is the same for all of them."""
+
+    def __init__(self, catalog: Catalog[SkillDefinition]) -> None:
+        self._catalog = catalog
+        self._needed: dict[tuple[str, str], tuple[PermissionRequirement, ...]] = {}
+        self._reaches: dict[tuple[str, str, str, Rights], Verdict] = {}
+
+    def at(self, call: BackgroundCall, agent: Agent, view: TurnView) -> Prepared | Unserved:
+        skill_id, version = skill = call.skill_id, call.version
+        entry = self._catalog.get(skill_id, version)
+        if entry is None or entry.removed or not isinstance(entry.definition, BackgroundSkill):
+            return Unserved(call, "version_missing")
+        requirements = self._needed.get(skill)
+        if requirements is None:
+            requirements = self._needed[skill] = entry.manifest.permission_requirements
+        if view.policies.rules:
+            reach = _reach(view, call, entry.source)  # rules may name the user
+        else:
+            key = (call.agent, skill_id, version, view.rights)
+            known = self._reaches.get(key)
+            reach = known or self._reaches.setdefault(key, _reach(view, call, entry.source))
+        return Prepared(call, entry.definition, agent, view, reach, (), requirements)
+
+
+def _reach(view: TurnView, call: BackgroundCall, source: str) -> Verdict:
+    if view.sees(call.skill_id, call.version, source):
+        return Verdict(True, None, "granted")
+    return Verdict(False, Layer.ENTITLEMENT, "not_granted")

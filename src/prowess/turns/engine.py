@@ -19,7 +19,7 @@ from prowess.access.model import Mode
 from prowess.access.policies import NO_POLICIES, PolicySet
 from prowess.access.resolver import SurfaceSource
 from prowess.access.surface import CapabilitySurface, GroupId
-from prowess.errors import Conflict, ProwessError, VoiceError
+from prowess.errors import Conflict, ProwessError, StorageError, VoiceError
 from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
@@ -148,7 +148,8 @@ class TurnEngine:
         """Store the reply and close the turn; the first reply stored for a message is the one it keeps.
 
         Where calls of it wait for a yes, the turn is suspended with it; ``state``: what a voice handed out. Raises
-        ``InvalidInput`` where the reply is empty, too long or holds control characters.
+        ``InvalidInput`` where the reply is empty, too long or holds control characters, ``StorageError`` where it could
+        not be stored.
         """
         if plan.record.reply_id is not None:
             return turn_result(plan, plan.reply or "")
@@ -166,6 +167,9 @@ class TurnEngine:
                     raise
                 self._writer.stop_late(plan)
             reading = self._reader.read(plan.request, plan.view.rights)
+            if isinstance(error, IntegrityError) and reading.earlier_reply is None:
+                # Nobody did: the store has refused it, and what was not stored was not said (U7).
+                raise StorageError("database_unavailable", cause=type(error.orig).__name__) from error
             plan.record = reading.earlier or plan.record
             reply = reading.earlier_reply or reply
         plan.reply = reply

@@ -7,7 +7,7 @@ from prowess.access.policies import PolicySet
 from prowess.access.resolver import CallContext, SurfaceSource
 from prowess.errors import Denied
 from prowess.turns.commit import TurnWriter
-from prowess.turns.options import CallOptions
+from prowess.turns.options import NO_OPTIONS, CallOptions
 from prowess.turns.request import TurnRequest
 from prowess.turns.view import Rights, both_unattended, stricter
 
@@ -26,7 +26,8 @@ class Entitlement:
 
         Raises ``Denied('surface_unresolved')``, ``InvalidInput`` (``wrong_type``, ``parent_mismatch``).
         """
-        options.check(request)
+        if options is not NO_OPTIONS:
+            options.check(request)
         if options.surface is not None:
             surface = options.surface
         else:

@@ -22,9 +22,13 @@ logger = logging.getLogger(__name__)
 POLL = timedelta(seconds=1)
 """how long what another process has committed may stay unnoticed"""
 BATCH = 100
-LOOK = 1_000
-"""due jobs that one look takes in"""
-BATCHES_AT_ONCE = 16
+BATCHES_AT_ONCE = 64
+YOUNG_AT_ONCE = 2
+"""batches that may have begun within ``PATIENCE``: more would only wait for each other"""
+PATIENCE = 0.1
+"""seconds; what takes longer is a batch of slow jobs, which wait for others, and quick ones do not wait for them"""
+SWEEP_REST = timedelta(milliseconds=100)
+"""between two sweeps, where work follows work"""
 GRACE = timedelta(seconds=10)
 """how long what runs is waited for when the engine stops"""
 
@@ -76,6 +80,8 @@ class _Dispatcher:
         self._running: set[asyncio.Task[None]] = set()
         self._taken: set[str] = set()
         """ids that are being run here"""
+        self._young = 0
+        self._swept: float | None = None
 
     async def serve(self, woken: asyncio.Event, stop: asyncio.Event) -> None:
         stopping = asyncio.create_task(stop.wait())
@@ -94,9 +100,11 @@ class _Dispatcher:
     async def _turn(self, woken: asyncio.Event) -> datetime | None:
         """Everything that can be begun now; returns when something is next due."""
         try:
-            next_due = await self._hop(self._looks, self._work.sweep)
-            free = BATCHES_AT_ONCE - len(self._running)
-            due = await self._hop(self._looks, lambda: self._work.due(LOOK)) if free > 0 else []
+            next_due = await self._sweep()
+            free = min(BATCHES_AT_ONCE - len(self._running), YOUNG_AT_ONCE - self._young)
+            # Those that run, those that can begin, and some that show when there is more to do.
+            look = len(self._taken) + (free + 1) * BATCH
+            due = await self._hop(self._looks, lambda: self._work.due(look)) if free > 0 else []
         except StorageError as error:
             logger.warning("the ledger cannot be read: %s", error.code)
             return None
@@ -107,15 +115,39 @@ class _Dispatcher:
         later = [at for job_id, at in due if at > now and job_id not in self._taken]
         return min([*later, *([next_due] if next_due is not None and next_due > now else [])], default=None)
 
+    async def _sweep(self) -> datetime | None:
+        """Sweep, unless it was done a moment ago and work goes on; returns when something is next due."""
+        loop = asyncio.get_running_loop()
+        if self._swept is not None:
+            again = self._swept + SWEEP_REST.total_seconds() - loop.time()
+            if again > 0 and self._running:
+                return self._clock.now() + timedelta(seconds=again)
+        next_due = await self._hop(self._looks, self._work.sweep)
+        self._swept = loop.time()
+        return next_due
+
     def _begin(self, ids: list[str], woken: asyncio.Event) -> None:
         self._taken.update(ids)
         task = asyncio.create_task(self._run(ids))
         self._running.add(task)
+        self._young += 1
+        young = True
+
+        def aged() -> None:
+            nonlocal young
+            if young:
+                young = False
+                self._young -= 1
+                woken.set()  # there may be more
+
+        aging = asyncio.get_running_loop().call_later(PATIENCE, aged)
 
         def ended(done: asyncio.Task[None]) -> None:
             self._running.discard(done)
             self._taken.difference_update(ids)
-            woken.set()  # there may be more
+            aging.cancel()
+            aged()
+            woken.set()
 
         task.add_done_callback(ended)
 

@@ -7,7 +7,7 @@ answers that it never started, nothing happened and nothing will.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row
 from prowess.automation.jobs.model import MAX_PAYLOAD, PENDING, TRANSITIONS, Job, JobStatus, NewJob
 from prowess.automation.jobs.store import change_job, find_job, insert_job, list_jobs, slot_taken, to_job
 from prowess.errors import Conflict, InvalidInput, NotFound
-from prowess.events.log import EventLog, Transaction
+from prowess.events.log import EventLog, Subject, Transaction
 from prowess.events.model import SYSTEM, Actor
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.ids import IdSource
@@ -116,18 +116,28 @@ def emit_job(
     transaction: Transaction, kind: str, job: Job, *, actor: Actor = SYSTEM, decision: str | None = None, **data: Any
 ) -> None:
     """An event of a job: whose it is and where, said once."""
-    transaction.emit(
-        kind,
-        tenant=job.tenant,
-        actor=actor,
-        user=job.user,
-        agent=job.agent,
-        chat=job.chat,
-        skill=job.skill,
-        target=job.id,
-        decision=decision,
-        **{name: value for name, value in data.items() if value is not None},
-    )
+    said = {name: value for name, value in data.items() if value is not None}
+    transaction.emit_each(kind, (_subject(job),), tenant=job.tenant, actor=actor, decision=decision, data=said)
+
+
+def emit_completed(transaction: Transaction, jobs: Sequence[Job]) -> None:
+    """``job.finished`` of pending jobs of one tenant that were claimed and done in this transaction."""
+    by_attempts: dict[int, list[Job]] = {}
+    for job in jobs:
+        by_attempts.setdefault(job.attempts + 1, []).append(job)
+    for attempts, group in by_attempts.items():
+        transaction.emit_each(
+            "job.finished",
+            map(_subject, group),
+            tenant=group[0].tenant,
+            actor=SYSTEM,
+            decision="succeeded",
+            data={"attempts": attempts},
+        )
+
+
+def _subject(job: Job) -> Subject:
+    return Subject(job.user, job.agent, job.chat, job.skill, job.id)
 
 
 def _scheduled(new: NewJob, job_id: str, now: datetime) -> Job:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
+    null,
     select,
     text,
     update,
@@ -33,7 +34,8 @@ from prowess.db.statements import Statement, among
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.clock import from_ms, to_ms
 
-_PENDING = "status IN ('scheduled', 'retrying')"
+PENDING_ROWS = "status IN ('scheduled', 'retrying')"
+"""in these very words, so that the partial indexes serve"""
 
 jobs = Table(
     "skill_background_jobs",
@@ -69,7 +71,7 @@ jobs = Table(
     Index("ix_skill_background_jobs_user", "tenant", "user_id", "created_at"),
 )
 # A lane is a tenant, or one of its triggers: a batch takes from every lane, so that none waits for another's backlog.
-_DUE: dict[str, Any] = {"sqlite_where": text(_PENDING), "postgresql_where": text(_PENDING)}
+_DUE: dict[str, Any] = {"sqlite_where": text(PENDING_ROWS), "postgresql_where": text(PENDING_ROWS)}
 Index("ix_skill_background_jobs_due", jobs.c.lane, jobs.c.next_attempt_at, jobs.c.id, **_DUE)
 Index("ix_skill_background_jobs_next", jobs.c.next_attempt_at, **_DUE)
 Index(
@@ -92,41 +94,11 @@ _BY_ID = Statement(select(jobs).where(jobs.c.id == bindparam("job")))
 _SLOT = Statement(
     select(jobs.c.id).where(jobs.c.trigger_id == bindparam("trigger"), jobs.c.slot == bindparam("wanted_slot"))
 )
-_IS_PENDING: ColumnElement[bool] = literal_column(_PENDING)
+_TASKS = {str(task): task for task in Task}
+_STATUSES = {str(status): status for status in JobStatus}
+_IS_PENDING: ColumnElement[bool] = literal_column(PENDING_ROWS)
 _IS_RUNNING: ColumnElement[bool] = literal_column("status = 'running'")
 
-# The lanes that have anything pending, one step through the index for each; then the oldest of each lane.
-_LANES = f"""
-WITH RECURSIVE lanes(lane) AS (
-    SELECT min(lane) FROM skill_background_jobs WHERE {_PENDING}
-    UNION ALL
-    SELECT (SELECT min(j.lane) FROM skill_background_jobs j WHERE j.{_PENDING} AND j.lane > lanes.lane)
-    FROM lanes WHERE lanes.lane IS NOT NULL
-)
-"""
-_DUE_OF_LANES = {
-    "sqlite": text(
-        _LANES
-        + f"""
-SELECT j.id, j.next_attempt_at, j.lane FROM lanes
-JOIN skill_background_jobs j ON j.id IN (
-    SELECT d.id FROM skill_background_jobs d
-    WHERE d.lane = lanes.lane AND d.{_PENDING} AND d.next_attempt_at <= :until
-    ORDER BY d.next_attempt_at, d.id LIMIT :count)
-WHERE lanes.lane IS NOT NULL
-"""
-    ),
-    "postgresql": text(
-        _LANES
-        + f"""
-SELECT j.id, j.next_attempt_at, j.lane FROM lanes CROSS JOIN LATERAL (
-    SELECT d.id, d.next_attempt_at, d.lane FROM skill_background_jobs d
-    WHERE d.lane = lanes.lane AND d.{_PENDING} AND d.next_attempt_at <= :until
-    ORDER BY d.next_attempt_at, d.id LIMIT :count) j
-WHERE lanes.lane IS NOT NULL
-"""
-    ),
-}
 _NEXT = select(
     select(func.min(jobs.c.next_attempt_at)).where(_IS_PENDING).scalar_subquery().label("pending"),
     select(func.min(jobs.c.lease_expires_at)).where(_IS_RUNNING).scalar_subquery().label("leases"),
@@ -138,14 +110,14 @@ _EXPIRED = (
     .limit(bindparam("count"))
 )
 # Sorted, so that two workers take the locks in the same order.
-_LOCK = (
+_LOCK = Statement(
     select(jobs.c.id, jobs.c.revision, jobs.c.status)
     .where(among(jobs.c.id, "ids"))
     .order_by(jobs.c.id)
     .with_for_update()
 )
-_SOME = select(jobs).where(among(jobs.c.id, "ids")).order_by(jobs.c.id)
-_CLAIM = (
+_SOME = Statement(select(jobs).where(among(jobs.c.id, "ids")).order_by(jobs.c.id))
+_CLAIM = Statement(
     update(jobs)
     .where(among(jobs.c.id, "ids"))
     .values(
@@ -158,7 +130,7 @@ _CLAIM = (
         started_at=bindparam("at"),
     )
 )
-_COMPLETE = (
+_COMPLETE = Statement(
     update(jobs)
     .where(among(jobs.c.id, "ids"))
     .values(
@@ -167,7 +139,7 @@ _COMPLETE = (
         attempts=jobs.c.attempts + 1,
         lease_epoch=jobs.c.lease_epoch + 1,
         result=jobs.c.id,
-        error_code=None,
+        error_code=null(),
         started_at=bindparam("at"),
         finished_at=bindparam("at"),
     )
@@ -251,7 +223,7 @@ def find_job(connection: Connection, job_id: str) -> Job | None:
 
 def job_rows(connection: Connection, ids: Sequence[str]) -> list[Row[Any]]:
     """The rows of these jobs, by id, unparsed: one that is corrupted must not hide the others."""
-    return list(connection.execute(_SOME, {"ids": list(ids)}))
+    return _SOME.all(connection, {"ids": ids})
 
 
 def list_jobs(
@@ -294,12 +266,6 @@ def count_overdue(connection: Connection, before_ms: int) -> int:
     return connection.execute(query).scalar_one()
 
 
-def due_of_lanes(connection: Connection, until_ms: int, count: int) -> list[tuple[str, int, str]]:
-    """(id, due in ms, lane): of every lane the ``count`` oldest that are due by then, in no order."""
-    rows = connection.execute(_DUE_OF_LANES[connection.dialect.name], {"until": until_ms, "count": count})
-    return [(row.id, row.next_attempt_at, row.lane) for row in rows]
-
-
 def next_due(connection: Connection) -> int | None:
     """When a job or a lease is next due, in ms; null where nothing is pending or running."""
     row = connection.execute(_NEXT).one()
@@ -314,20 +280,20 @@ def expired_leases(connection: Connection, now_ms: int, limit: int) -> list[Row[
 def lock_pending(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
     """Revision by id of those that are still pending; no other worker changes them before this transaction ends."""
     # Not by the statement: SQLite would then look through all that is pending.
-    rows = connection.execute(_LOCK, {"ids": sorted(ids)})
-    return {row.id: row.revision for row in rows if row.status in PENDING}
+    rows = _LOCK.all(connection, {"ids": sorted(ids)})
+    return {job_id: revision for job_id, revision, status in rows if status in PENDING}
 
 
 def claim(connection: Connection, ids: Sequence[str], owner: str, at_ms: int, until_ms: int) -> None:
     """Give locked jobs to a worker; the claim counts as an attempt and raises the epoch."""
     if ids:
-        connection.execute(_CLAIM, {"ids": list(ids), "owner": owner, "at": at_ms, "until": until_ms})
+        _CLAIM.run(connection, {"ids": ids, "owner": owner, "at": at_ms, "until": until_ms})
 
 
 def complete(connection: Connection, ids: Sequence[str], at_ms: int) -> None:
     """End locked pending jobs whose whole effect is in this transaction; the message that each left has its id."""
     if ids:
-        connection.execute(_COMPLETE, {"ids": list(ids), "at": at_ms})
+        _COMPLETE.run(connection, {"ids": ids, "at": at_ms})
 
 
 def change_job(
@@ -378,38 +344,40 @@ def holds_lease(connection: Connection, job_id: str, epoch: int, *, lock: bool =
     return (_HOLDS_LOCKED if lock else _HOLDS).first(connection, {"job": job_id, "epoch": epoch}) is not None
 
 
-def to_job(row: Row[Any]) -> Job:
+def to_job(row: Sequence[Any]) -> Job:
     """A row as a record. Raises ``ValueError`` for one that is corrupted."""
-    payload = json.loads(row.payload)
-    if not isinstance(payload, dict):
+    # Unpacked in the order of the table: a hundred rows at a time come by here.
+    (
+        job_id, tenant, user, agent, chat_kind, chat_id, task, skill_id, version, grant, payload, status, _lane,
+        planned, attempt_at, attempts, max_attempts, revision, owner, epoch, until, error_code, result,
+        trigger, slot, created, started, finished,
+    ) = row  # fmt: skip
+    content = json.loads(payload)
+    if not isinstance(content, dict):
         raise ValueError("the payload of a job is an object")
     return Job(
-        id=row.id,
-        tenant=row.tenant,
-        user=row.user_id,
-        agent=row.agent_id,
-        chat=None if row.chat_kind is None else ChatRef(row.chat_kind, row.chat_id),
-        task=Task(row.task),
-        skill=None if row.skill_id is None else (row.skill_id, row.skill_version),
-        grant_id=row.grant_id,
-        payload=payload,
-        status=JobStatus(row.status),
-        planned_at=from_ms(row.planned_at),
-        next_attempt_at=from_ms(row.next_attempt_at),
-        attempts=row.attempts,
-        max_attempts=row.max_attempts,
-        revision=row.revision,
-        epoch=row.lease_epoch,
-        lease=None if row.lease_owner is None else _lease(row),
-        error_code=row.error_code,
-        result=row.result,
-        trigger=row.trigger_id,
-        slot=row.slot,
-        created_at=from_ms(row.created_at),
-        started_at=None if row.started_at is None else from_ms(row.started_at),
-        finished_at=None if row.finished_at is None else from_ms(row.finished_at),
+        id=job_id,
+        tenant=tenant,
+        user=user,
+        agent=agent,
+        chat=None if chat_kind is None else ChatRef(chat_kind, chat_id),
+        task=_TASKS.get(task) or Task(task),
+        skill=None if skill_id is None else (skill_id, version),
+        grant_id=grant,
+        payload=content,
+        status=_STATUSES.get(status) or JobStatus(status),
+        planned_at=from_ms(planned),
+        next_attempt_at=from_ms(attempt_at),
+        attempts=attempts,
+        max_attempts=max_attempts,
+        revision=revision,
+        epoch=epoch,
+        lease=None if owner is None else Lease(owner, epoch, from_ms(until or 0)),
+        error_code=error_code,
+        result=result,
+        trigger=trigger,
+        slot=slot,
+        created_at=from_ms(created),
+        started_at=None if started is None else from_ms(started),
+        finished_at=None if finished is None else from_ms(finished),
     )
-
-
-def _lease(row: Row[Any]) -> Lease:
-    return Lease(row.lease_owner, row.lease_epoch, from_ms(row.lease_expires_at or 0))

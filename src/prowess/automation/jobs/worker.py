@@ -11,14 +11,17 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from prowess.automation.jobs.lanes import due_of_lanes, fair
 from prowess.automation.jobs.leases import LeaseKeeper, Observer, fence_of
-from prowess.automation.jobs.ledger import emit_job, readable
+from prowess.automation.jobs.ledger import emit_completed, emit_job, readable
 from prowess.automation.jobs.model import LEASE, PENDING, Job, JobStatus, Lease, Task
 from prowess.automation.jobs.outcome import Outcome, follow, is_lost, outcome_of
 from prowess.automation.jobs.runner import Hold, Runner
@@ -26,13 +29,13 @@ from prowess.automation.jobs.store import (
     change_job,
     claim,
     complete,
-    due_of_lanes,
     expired_leases,
     fail_corrupted,
     job_rows,
     lock_pending,
     next_due,
 )
+from prowess.db.engine import is_out_of_reach
 from prowess.errors import ProwessError
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import SYSTEM
@@ -76,13 +79,17 @@ class Worker:
         self._duties = tuple(duties)
         self._lease = lease
         self._chance = chance
-        self._observe: Observer = observe or _unobserved
+        self._observe: Observer = observe or (lambda _point, _job: None)
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="prowess job")
+        self._outside: set[str] = set()
+        """ids of jobs with effects of their own that wait for a thread of the pool, or run"""
+        self._outside_lock = threading.Lock()
+        self._closed = False
 
     # --- what an engine asks for -------------------------------------------------------------------------------------
 
     def run(self, ids: Sequence[str]) -> None:
-        """Claim and run these jobs, as far as they are due and still to do; return when they have ended.
+        """Claim and run these jobs, as far as due and still to do, instant ones first; return when all have ended.
 
         Never raises for what a job did. Raises ``StorageError`` where the ledger cannot be read.
         """
@@ -92,10 +99,10 @@ class Worker:
         outside: list[Job] = []
         for tenant, jobs in by_tenant.items():
             outside += self._run_instant(tenant, jobs)
-        running = [self._pool.submit(self._run_alone, job) for job in outside]
-        wait(running)
-        for done in running:
-            done.result()
+        for done in self._submit(outside):
+            # Not ``wait``, which would not hear of what ``close`` cancels: that is left to another worker.
+            with suppress(CancelledError):
+                done.result()
 
     def sweep(self) -> datetime | None:
         """Look after what nobody reports: silent workers, and every duty. Returns when something is next due."""
@@ -107,16 +114,24 @@ class Worker:
         return min((instant for instant in known if instant is not None), default=None)
 
     def due(self, limit: int = BATCH) -> list[tuple[str, datetime]]:
-        """(id, due) of at most ``limit`` jobs that are due within a minute: a share of every lane, oldest first."""
+        """(id, due) of at most ``limit`` jobs that are due within a minute: a share of every lane, oldest first.
+
+        Without those that wait here for a free thread: others, which may be quick, do not wait behind them.
+        """
         until = to_ms(self._log.clock.now() + AHEAD)
+        with self._outside_lock:
+            outside = set(self._outside)
         with self._log.database.read() as connection:
-            found = due_of_lanes(connection, until, limit)
-        return [(job_id, from_ms(due)) for job_id, due, _ in _fair(found, limit)]
+            found = due_of_lanes(connection, until, limit + len(outside))
+        found = [item for item in found if item[0] not in outside]
+        return [(job_id, from_ms(due)) for job_id, due, _ in fair(found, limit)]
 
     def close(self) -> None:
         """Stop: what runs is asked to end, its lease is no longer kept, and another worker takes it over."""
         self.leases.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._outside_lock:
+            self._closed = True
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -195,8 +210,8 @@ class Worker:
             self._observe("after_effect", mine[0].id)
             done = [job for job in admitted if job.id not in failed]
             complete(transaction.connection, [job.id for job in done], transaction.now_ms)
+            emit_completed(transaction, done)
             for job in done:
-                emit_job(transaction, "job.finished", job, decision="succeeded", attempts=job.attempts + 1)
                 runner.ended(transaction, job, Outcome("done", result=job.id), JobStatus.COMPLETED)
             for job in mine:
                 if job.id in refused:
@@ -208,12 +223,26 @@ class Worker:
     def _spoiled(self, runner: Runner, job: Job, error: Exception) -> None:
         """A single instant job whose transaction failed: the failure is recorded in one of its own."""
         logger.warning("job %s failed: %s", job.id, type(error).__name__)
-        if isinstance(error, ProwessError) and error.code == "database_unavailable":
+        if is_out_of_reach(error):
             return  # nothing can be recorded; the job is still pending, and is found again
         with self._log.transaction(job.tenant) as transaction:
             self._end(runner, transaction, job, outcome_of(error, transaction.now))
 
     # --- all other jobs ----------------------------------------------------------------------------------------------
+
+    def _submit(self, jobs: Sequence[Job]) -> list[Future[None]]:
+        """Have those run that are not taken here already: a job that is delivered twice needs one thread."""
+        with self._outside_lock:
+            new = [job for job in jobs if job.id not in self._outside and not self._closed]
+            self._outside.update(job.id for job in new)
+            return [self._pool.submit(self._run_outside, job) for job in new]
+
+    def _run_outside(self, job: Job) -> None:
+        try:
+            self._run_alone(job)
+        finally:
+            with self._outside_lock:
+                self._outside.discard(job.id)
 
     def _run_alone(self, job: Job) -> None:
         """Claim, run, finish. What a lost lease leaves behind is nothing."""
@@ -367,20 +396,3 @@ def _tell(
 def _late(job: Job, transaction: Transaction) -> int:
     """Milliseconds between the moment it was due and its start."""
     return max(0, transaction.now_ms - to_ms(job.next_attempt_at))
-
-
-def _fair(found: Iterable[tuple[str, int, str]], limit: int) -> list[tuple[str, int, str]]:
-    """At most ``limit``, taken from the lanes in turn, the lane that has waited longest first; then by time."""
-    lanes: dict[str, list[tuple[str, int, str]]] = {}
-    for item in sorted(found, key=lambda item: (item[1], item[0])):
-        lanes.setdefault(item[2], []).append(item)
-    taken: list[tuple[str, int, str]] = []
-    depth = 0
-    while len(taken) < limit and any(len(lane) > depth for lane in lanes.values()):
-        taken += [lane[depth] for lane in lanes.values() if len(lane) > depth]
-        depth += 1
-    return sorted(taken[:limit], key=lambda item: (item[1], item[0]))
-
-
-def _unobserved(_point: str, _job: str) -> None:
-    return None

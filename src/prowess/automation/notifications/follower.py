@@ -21,19 +21,25 @@ from prowess.automation.notifications.hook_store import (
 from prowess.automation.notifications.hooks import move_hook
 from prowess.automation.notifications.model import Hook, HookStatus, Notice, Notification
 from prowess.automation.notifications.rules import (
+    DENIALS,
     HOOK_KINDS,
+    RULES,
     burst_notices,
     count_denial,
     is_denial,
     notices,
 )
 from prowess.automation.notifications.store import denials_of, insert_notification, put_denials
-from prowess.events.log import Transaction
+from prowess.events.log import Transaction, events
 from prowess.events.model import Event
 from prowess.kernel.ids import IdSource
 
 FOLLOWER = "notifications"
-_ENDED = ("job.finished", "job.cancelled")
+_FINISHED, _ENDED = "job.finished", ("job.finished", "job.cancelled")
+# A skill's job that succeeded is told to nobody, and is no delivery; of all events these are the most.
+_UNTOLD = (events.c.type == _FINISHED) & (events.c.decision == "succeeded") & events.c.skill_id.is_not(None)
+CONCERNING = events.c.type.in_(sorted({*RULES, *DENIALS, *_ENDED})) & ~_UNTOLD
+"""the events that are read at all"""
 
 
 class NoticeWriter:
@@ -44,11 +50,11 @@ class NoticeWriter:
         self._jobs = jobs
         self.added: list[Job | None] = []
 
-    def __call__(self, transaction: Transaction, events: Sequence[Event]) -> None:
+    def __call__(self, transaction: Transaction, found: Sequence[Event]) -> None:
         """Write what a batch tells to whom."""
-        settled = _settle(transaction, events)
-        told = [notice for event in events if event.seq not in settled for notice in notices(event)]
-        told += _bursts(transaction, events)
+        settled = _settle(transaction, found)
+        told = [notice for event in found if event.seq not in settled for notice in notices(event)]
+        told += _bursts(transaction, found)
         if not told:
             return
         hooks = hooks_in_use(transaction.connection, {notice.tenant for notice in told})
@@ -72,9 +78,9 @@ class NoticeWriter:
             self.added.append(self._jobs.add(transaction, job))
 
 
-def _settle(transaction: Transaction, events: Sequence[Event]) -> set[int]:
+def _settle(transaction: Transaction, found: Sequence[Event]) -> set[int]:
     """Deliveries that have ended; returns their events, which are told as events of their webhook or not at all."""
-    ended = {event.target: event for event in events if event.type in _ENDED and event.target is not None}
+    ended = {event.target: event for event in found if event.type in _ENDED and event.target is not None}
     connection = transaction.connection
     settled = set()
     for job, delivery in deliveries_of(connection, ended).items():
@@ -87,9 +93,9 @@ def _settle(transaction: Transaction, events: Sequence[Event]) -> set[int]:
     return settled
 
 
-def _bursts(transaction: Transaction, events: Sequence[Event]) -> list[Notice]:
+def _bursts(transaction: Transaction, found: Sequence[Event]) -> list[Notice]:
     told = []
-    for event in filter(is_denial, events):
+    for event in filter(is_denial, found):
         user = str(event.user)
         known = denials_of(transaction.connection, event.tenant, user)
         denials, burst = count_denial(known, event)

@@ -22,7 +22,8 @@ Target = Literal["approval", "job", "trigger", "hook"]
 _TARGETS: tuple[Target, ...] = ("approval", "job", "trigger", "hook")
 _CODE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _CODE_FIELDS = ("error_code", "code", "outcome", "reason")
-_DENIALS = ("tool.decided", "tool.refused")
+DENIALS = ("tool.decided", "tool.refused")
+"""types of event that count towards a burst, where they were denied"""
 
 
 class Rule(NamedTuple):
@@ -149,7 +150,7 @@ class Denials(NamedTuple):
 
 def is_denial(event: Event) -> bool:
     """Whether an event counts towards a burst."""
-    return event.type in _DENIALS and event.decision == "denied" and event.user is not None
+    return event.type in DENIALS and event.decision == "denied" and event.user is not None
 
 
 def count_denial(known: Denials, event: Event) -> tuple[Denials, bool]:

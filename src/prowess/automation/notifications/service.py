@@ -6,7 +6,7 @@ import builtins
 from datetime import datetime, timedelta
 
 from prowess.automation.jobs.ledger import JobLedger
-from prowess.automation.notifications.follower import FOLLOWER, NoticeWriter
+from prowess.automation.notifications.follower import CONCERNING, FOLLOWER, NoticeWriter
 from prowess.automation.notifications.model import OPERATORS, Notification
 from prowess.automation.notifications.store import (
     count_unread,
@@ -45,7 +45,7 @@ class NotificationService:
         Any number of processes may do it at once: each event is told by one of them.
         """
         writer = NoticeWriter(self._ids, self._jobs)
-        handled = Follower(self._log, FOLLOWER, writer, batch=self._batch).catch_up()
+        handled = Follower(self._log, FOLLOWER, writer, batch=self._batch, only=CONCERNING).catch_up()
         self._jobs.announce(writer.added)
         return handled
 

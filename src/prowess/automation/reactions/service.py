@@ -19,7 +19,7 @@ from prowess.automation.triggers.specs import REACTION_EVENTS, ReactionSpec, rea
 from prowess.automation.triggers.store import active_triggers, fire_of_job, latest_fire
 from prowess.errors import InvalidInput
 from prowess.events.followers import Follower
-from prowess.events.log import EventLog, Transaction
+from prowess.events.log import EventLog, Transaction, events
 from prowess.events.model import Event
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.clock import iso
@@ -27,7 +27,7 @@ from prowess.turns.request import TRIGGER_PREFIX
 from prowess.turns.store import turns
 
 FOLLOWER = "automation.reactions"
-_WAITED_FOR = frozenset(REACTION_EVENTS)
+_CONCERNING = events.c.type.in_(REACTION_EVENTS) & events.c.user_id.is_not(None)
 
 
 class Reactions:
@@ -45,14 +45,11 @@ class Reactions:
     def catch_up(self) -> int:
         """Handle the events since the last call, by whichever process; returns how many."""
         made: list[Fire | None] = []
-        handled = Follower(self._log, FOLLOWER, partial(self._handle, made)).catch_up()
+        handled = Follower(self._log, FOLLOWER, partial(self._handle, made), only=_CONCERNING).catch_up()
         self._firing.announce(made)
         return handled
 
-    def _handle(self, made: list[Fire | None], transaction: Transaction, events: Sequence[Event]) -> None:
-        wanted = [event for event in events if event.type in _WAITED_FOR and event.user is not None]
-        if not wanted:
-            return
+    def _handle(self, made: list[Fire | None], transaction: Transaction, wanted: Sequence[Event]) -> None:
         owners = {(event.tenant, event.user or "") for event in wanted}
         waiting = active_triggers(transaction.connection, Kind.REACTION, owners)
         read = [(trigger, spec) for trigger in waiting if (spec := _spec(trigger)) is not None]

@@ -21,13 +21,14 @@ from prowess.automation.tasks.turns import DENIED, UNANSWERED, tell_automation, 
 from prowess.chat.model import ChatRef
 from prowess.errors import Conflict, NotFound
 from prowess.events.followers import Follower
-from prowess.events.log import EventLog, Transaction
+from prowess.events.log import EventLog, Transaction, events
 from prowess.events.model import Event
 from prowess.turns.dispatch import BUSY
 from prowess.turns.options import CallOptions
 from prowess.turns.resuming import ResumingEngine
 from prowess.turns.suspended import forget_suspended
 
+_APPROVED, _SETTLED = _FOLLOWED = ("approval.approved", "turn.settled")
 _REFUSED = ("denied", "not_found", "invalid_input")
 _EXPIRED_AT_ONCE = 1_000
 _FORGETTING = timedelta(hours=1)
@@ -145,7 +146,7 @@ class ApprovalFollower:
     def __init__(self, log: EventLog, ledger: JobLedger) -> None:
         self._ledger = ledger
         self._added: list[Job] = []
-        self._follower = Follower(log, "approved-work", self._handle)
+        self._follower = Follower(log, "approved-work", self._handle, only=events.c.type.in_(_FOLLOWED))
 
     def look_after(self) -> datetime | None:
         """Catch up with the log. What is added is due at once, and found by whoever looks at the ledger next."""
@@ -154,17 +155,17 @@ class ApprovalFollower:
         self._added.clear()
         return None
 
-    def _handle(self, transaction: Transaction, events: Sequence[Event]) -> None:
-        for event in events:
+    def _handle(self, transaction: Transaction, found: Sequence[Event]) -> None:
+        for event in found:
             new = _job_of(event, transaction.now)
             if new is not None and (job := self._ledger.add(transaction, new)) is not None:
                 self._added.append(job)
 
 
 def _job_of(event: Event, now: datetime) -> NewJob | None:
-    if event.type == "approval.approved" and event.target is not None:
+    if event.type == _APPROVED and event.target is not None:
         return _new_job(event, Task.CALL, {"approval": event.target}, now)
-    if event.type == "turn.settled" and event.message_id is not None:
+    if event.type == _SETTLED and event.message_id is not None:
         return _new_job(event, Task.CONTINUE, {"message_id": event.message_id}, now)
     return None
 

@@ -12,8 +12,8 @@ from prowess.automation.jobs.ledger import emit_job
 from prowess.automation.jobs.model import Job
 from prowess.automation.jobs.outcome import Outcome, outcome_of
 from prowess.automation.jobs.runner import Hold, Runner
+from prowess.chat.batches import insert_messages
 from prowess.chat.model import Message
-from prowess.chat.store import insert_messages
 from prowess.errors import Denied
 from prowess.events.log import EventLog, Transaction
 from prowess.memory.service import MemoryService
@@ -33,18 +33,23 @@ class SkillRunner(Runner):
 
     def prepare(self, jobs: Sequence[Job]) -> Mapping[str, Any]:
         """What the gate has to know of each job whose row names all that a background skill needs."""
-        return self._gate.prepare(call for call in map(call_of, jobs) if call is not None)
+        found = self._gate.prepare(call for call in map(call_of, jobs) if call is not None)
+        return {
+            job.id: _Ready(job, item) if isinstance(item, Prepared) else item
+            for job in jobs
+            if (item := found.get(job.id)) is not None
+        }
 
     def admit(self, transaction: Transaction, jobs: Sequence[Job], prepared: Mapping[str, Any]) -> Mapping[str, str]:
         """Whether the gate lets each of them, decided now and audited."""
-        ready = [item for job in jobs if isinstance(item := prepared.get(job.id), Prepared)]
+        ready = [item.call for job in jobs if isinstance(item := prepared.get(job.id), _Ready)]
         decisions = self._gate.decide(transaction.connection, ready)
         refused: dict[str, str] = {}
         for job in jobs:
             item, decision = prepared.get(job.id), decisions.get(job.id)
             if decision is not None:
                 audit_decision(transaction, job, decision)
-            code = _refusal(job, item, decision)
+            code = _refusal(item, decision)
             if code is not None:
                 refused[job.id] = code
                 if decision is None:
@@ -54,7 +59,7 @@ class SkillRunner(Runner):
     def is_instant(self, job: Job, prepared: Mapping[str, Any]) -> bool:
         """A skill that composes; and a job that cannot be served at all, which is over at once."""
         item = prepared.get(job.id)
-        return not isinstance(item, Prepared) or item.skill.compose is not None
+        return not isinstance(item, _Ready) or item.call.skill.compose is not None
 
     def apply(
         self, transaction: Transaction, jobs: Sequence[Job], prepared: Mapping[str, Any]
@@ -63,10 +68,11 @@ class SkillRunner(Runner):
         failed: dict[str, Outcome] = {}
         said: list[Message] = []
         for job in jobs:
-            item: Prepared = prepared[job.id]
+            ready: _Ready = prepared[job.id]
+            item = ready.call
             assert item.skill.compose is not None
             try:
-                text = item.skill.compose(_payload(item, job), item.agent.language)
+                text = item.skill.compose(ready.payload(), item.agent.language)
             except Exception as error:
                 failed[job.id] = outcome_of(error, transaction.now)
             else:
@@ -77,10 +83,11 @@ class SkillRunner(Runner):
 
     def run(self, job: Job, prepared: Mapping[str, Any], hold: Hold) -> Outcome:
         """One attempt of a skill that executes. Raises what the handler raises."""
-        item: Prepared = prepared[job.id]
+        ready: _Ready = prepared[job.id]
+        item = ready.call
         assert item.skill.execute is not None
         context = self._context(job, item, hold)
-        item.skill.execute(context, _payload(item, job))
+        item.skill.execute(context, ready.payload())
         return Outcome("done", result=job.id)
 
     def _context(self, job: Job, item: Prepared, hold: Hold) -> BackgroundContext:
@@ -111,6 +118,23 @@ class SkillRunner(Runner):
             owner = slot.owner(tenant=call.tenant, user=call.user, skill=call.skill_id)
             opened[slot.name] = self._secrets.open(call.tenant, owner, slot.name)
         return opened
+
+
+class _Ready:
+    """A job that the gate can be asked about."""
+
+    __slots__ = ("_job", "_payload", "call")
+
+    def __init__(self, job: Job, call: Prepared) -> None:
+        self.call = call
+        self._job = job
+        self._payload: BaseModel | None = None
+
+    def payload(self) -> BaseModel:
+        """The payload as its skill reads it, validated once. Raises ``ValidationError``."""
+        if self._payload is None:
+            self._payload = self.call.skill.payload_schema.model_validate(self._job.payload)
+        return self._payload
 
 
 class _Sender:
@@ -164,13 +188,13 @@ def audit_decision(transaction: Transaction, job: Job, decision: Decision) -> No
         decision="allowed" if decision.allowed else "denied",
         reason=decision.reason,
         layer=None if decision.layer is None else str(decision.layer),
-        missing=list(decision.missing) or None,
+        missing=decision.missing or None,
         grants=[grant.id for grant in decision.grants] or None,
         rule=decision.rule,
     )
 
 
-def _refusal(job: Job, item: Prepared | Unserved | None, decision: Decision | None) -> str | None:
+def _refusal(item: _Ready | Unserved | None, decision: Decision | None) -> str | None:
     """Why the job may not run; null where it may. Each of them is for good (B6)."""
     if item is None:
         return "job_corrupted"
@@ -179,14 +203,10 @@ def _refusal(job: Job, item: Prepared | Unserved | None, decision: Decision | No
     if decision is None or not decision.allowed:
         return "could_not_decide" if decision is None else decision.reason
     try:
-        _payload(item, job)
+        item.payload()
     except ValidationError:
         return "invalid_payload"
     return None
-
-
-def _payload(item: Prepared, job: Job) -> BaseModel:
-    return item.skill.payload_schema.model_validate(job.payload)
 
 
 def _message(call: BackgroundCall, message_id: str, text: str, transaction: Transaction) -> Message:
