@@ -25,6 +25,8 @@ from prowess.kernel.redaction import Redactor
 BUSY_TIMEOUT_MS = 60_000
 CACHE_KIB = 8_192
 """for each connection to an SQLite file"""
+CHECKPOINT_PAGES = 4_000
+"""in the write-ahead log: a page that many transactions changed is copied into the file once"""
 REDACTOR = "prowess.redactor"
 """Under this name ``connection.info`` holds the redactor of the transaction, where it has one."""
 _GONE = ("OperationalError", "InterfaceError")
@@ -34,6 +36,7 @@ _PRAGMAS = (
     "PRAGMA foreign_keys=ON",
     f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
     f"PRAGMA cache_size=-{CACHE_KIB}",
+    f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}",
 )
 
 

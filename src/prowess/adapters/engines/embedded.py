@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 POLL = timedelta(seconds=1)
 """how long what another process has committed may stay unnoticed"""
-BATCH = 100
+BATCH = 200
 BATCHES_AT_ONCE = 64
 YOUNG_AT_ONCE = 2
 """batches that may have begun within ``PATIENCE``: more would only wait for each other"""

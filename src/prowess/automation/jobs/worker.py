@@ -1,7 +1,7 @@
 """The worker: claims due jobs, runs them, and records how each ended (B4 to B6, B10).
 
-Jobs whose whole effect is in the database are claimed, decided, carried out and finished up to a hundred at a time, in
-one transaction; if it fails they are taken one by one. All others are claimed in one transaction and finished in
+Jobs whose whole effect is in the database are claimed, decided, carried out and finished up to two hundred at a time,
+in one transaction; if it fails they are taken one by one. All others are claimed in one transaction and finished in
 another, run in between under a lease, and fenced by its epoch: a worker taken for dead writes nothing any more.
 """
 
@@ -44,7 +44,7 @@ from prowess.turns.definitions import CancelToken
 
 logger = logging.getLogger(__name__)
 
-BATCH = 100
+BATCH = 200
 """jobs in one transaction"""
 AT_ONCE = 8
 """jobs with effects of their own that one worker runs at the same time"""
