@@ -37,6 +37,7 @@ class Workers:
 
     def __init__(self, errors: Path) -> None:
         self.errors = errors
+        self._pids: list[int] = []
         with errors.open("wb") as stream:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.chaos.job_workers"],
@@ -52,12 +53,13 @@ class Workers:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(plans) + "\n")
         self._process.stdin.flush()
-        pids: list[int] = self._line()["pids"]
-        return pids
+        self._pids = self._line()["pids"]
+        return self._pids
 
     def ends(self) -> list[int]:
         """Wait for all of them; their exit codes, negative for a signal."""
         codes: list[int] = self._line()["codes"]
+        self._pids = []
         return codes
 
     def run(self, *plans: dict[str, Any]) -> list[int]:
@@ -74,6 +76,8 @@ class Workers:
     def close(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        for pid in self._pids:  # of a test that failed
+            os.kill(pid, signal.SIGKILL)
         self._process.stdin.close()
         self._process.wait(LIMIT)
         self._process.stdout.close()

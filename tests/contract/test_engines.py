@@ -123,7 +123,8 @@ def test_b10_a_job_due_later_waits_for_its_time(ledger: TinyLedger) -> None:
         jobs = ledger.add(3, seconds=0.7)
         engine.wake(jobs)
         ledger.wait_for(3)
-    assert ledger.sweeps == 1
+    # The one at the start, and one for jobs that it may have seen already: not the sweep of every second.
+    assert ledger.sweeps <= 2
     lateness = ledger.ask("SELECT max(at - due), min(at - due) FROM tiny_effects JOIN tiny_jobs ON id = job")[0]
     assert timedelta(0) <= lateness[1]
     assert lateness[0] < timedelta(seconds=5)

@@ -93,7 +93,9 @@ def test_t9_the_voice_gets_the_agents_manner_and_the_instruction(open_app: OpenA
     )
     assert noted.instruction is not None
     assert "Do as notes says." in noted.instruction.text
-    assert replace(plain, toolbox=None, skills=()) == Prompt("Mira Bell", "Dry wit.", "en", "hello", None, ())
+    assert replace(plain, toolbox=None, skills=(), stop=None) == Prompt(
+        "Mira Bell", "Dry wit.", "en", "hello", None, ()
+    )
 
 
 def test_t10_a_voice_gets_as_much_history_as_it_wants(open_app: OpenApp) -> None:

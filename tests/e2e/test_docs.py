@@ -48,7 +48,7 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert ("pour-over" if page == "README.md" else "手冲") in result.reply  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("page", OWN_PAGES)
+@pytest.mark.parametrize("page", [f"docs/{name}.md" for name in OWN])  # the Chinese pages show the same (tested)
 def test_shell_examples_run_as_one_script(page: str, tmp_path: Path) -> None:
     write_files(page, tmp_path)
     command = tmp_path / "bin" / "prowess"

@@ -19,6 +19,7 @@ from prowess.turns.fencing import Fence
 
 logger = logging.getLogger(__name__)
 
+_CLOSE_SECONDS = 5.0
 RENEWALS = 3
 """renewals in the time of one lease"""
 
@@ -63,8 +64,11 @@ class LeaseKeeper:
         self._closed.set()
         with self._lock:
             held = list(self._held.values())
+            thread = self._thread
         for _, cancel in held:
             cancel.cancel()
+        if thread is not None:
+            thread.join(_CLOSE_SECONDS)
 
     def _keep(self) -> None:
         while not self._closed.wait(self._lease.total_seconds() / RENEWALS):

@@ -13,7 +13,7 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -50,6 +50,8 @@ AT_ONCE = 8
 """jobs with effects of their own that one worker runs at the same time"""
 AHEAD = timedelta(minutes=1)
 """how far ahead an engine is told of jobs"""
+CLOSE_SECONDS = 2.0
+"""for which what runs is waited for when the worker closes"""
 _SWEPT = 1_000
 """expired leases in one sweep"""
 
@@ -83,6 +85,7 @@ class Worker:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="prowess job")
         self._outside: set[str] = set()
         """ids of jobs with effects of their own that wait for a thread of the pool, or run"""
+        self._futures: set[Future[None]] = set()
         self._outside_lock = threading.Lock()
         self._closed = False
 
@@ -127,11 +130,12 @@ class Worker:
         return [(job_id, from_ms(due)) for job_id, due, _ in fair(found, limit)]
 
     def close(self) -> None:
-        """Stop: what runs is asked to end, its lease is no longer kept, and another worker takes it over."""
+        """Stop: what runs is asked to end; what does not, soon, loses its lease, and another worker takes it over."""
         self.leases.close()
         with self._outside_lock:
             self._closed = True
             self._pool.shutdown(wait=False, cancel_futures=True)
+        wait(tuple(self._futures), CLOSE_SECONDS)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -235,7 +239,11 @@ class Worker:
         with self._outside_lock:
             new = [job for job in jobs if job.id not in self._outside and not self._closed]
             self._outside.update(job.id for job in new)
-            return [self._pool.submit(self._run_outside, job) for job in new]
+            made = [self._pool.submit(self._run_outside, job) for job in new]
+            self._futures.update(made)
+        for future in made:
+            future.add_done_callback(self._futures.discard)
+        return made
 
     def _run_outside(self, job: Job) -> None:
         try:
