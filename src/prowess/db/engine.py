@@ -57,7 +57,9 @@ class Database:
         self._serial = threading.RLock() if self._in_memory else None
         self._lock = self._file_lock()
         self._local = threading.local()
+        self._closed = False
         self.engine = self._make_engine()
+        event.listen(self.engine, "checkin", self._close_late)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -113,8 +115,13 @@ class Database:
             connection.rollback()
 
     def close(self) -> None:
-        """Return every connection. The object is not used afterwards."""
+        """Close every connection, those that a thread still holds when it gives them back."""
+        self._closed = True
         self.engine.dispose()
+
+    def _close_late(self, dbapi_connection: Any, _record: Any) -> None:
+        if self._closed and dbapi_connection is not None:
+            dbapi_connection.close()
 
     def _serialised(self) -> AbstractContextManager[Any]:
         return self._serial if self._serial is not None else nullcontext()
