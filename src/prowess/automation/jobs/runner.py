@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +26,8 @@ class Hold:
     """(point): told before and after each effect, for tests that stop or kill a worker there"""
 
 
-class Runner:
-    """One task. What is not overridden does nothing and refuses nothing."""
+class Runner(ABC):
+    """One task. ``run`` is what it does; what else is not overridden does nothing and refuses nothing."""
 
     def prepare(self, jobs: Sequence[Job]) -> Mapping[str, Any]:
         """By job id, what has to be learned before the claim, outside any transaction; jobs of one tenant."""
@@ -36,19 +37,23 @@ class Runner:
         """Within the transaction that claims: by job id, why it may not run. Each refusal is for good, and audited."""
         return {}
 
+    @abstractmethod
+    def run(self, job: Job, prepared: Mapping[str, Any], hold: Hold) -> Outcome:
+        """One attempt of a claimed job, outside any transaction. May raise: errors are judged by ``outcome_of``."""
+
+    def ended(self, transaction: Transaction, job: Job, outcome: Outcome, status: JobStatus) -> None:
+        """Within the transaction that records how the attempt ended, after the job has its new status."""
+
+
+class InstantRunner(Runner):
+    """A task some of whose jobs have their whole effect in the database (decision 0016)."""
+
+    @abstractmethod
     def is_instant(self, job: Job, prepared: Mapping[str, Any]) -> bool:
         """Whether all that the job does is ``apply``, so that it is claimed and finished in one transaction."""
-        return False
 
+    @abstractmethod
     def apply(
         self, transaction: Transaction, jobs: Sequence[Job], prepared: Mapping[str, Any]
     ) -> Mapping[str, Outcome]:
         """The whole effect of admitted instant jobs, inside their transaction; by job id those that did not succeed."""
-        raise NotImplementedError
-
-    def run(self, job: Job, prepared: Mapping[str, Any], hold: Hold) -> Outcome:
-        """One attempt of a claimed job, outside any transaction. May raise: errors are judged by ``outcome_of``."""
-        raise NotImplementedError
-
-    def ended(self, transaction: Transaction, job: Job, outcome: Outcome, status: JobStatus) -> None:
-        """Within the transaction that records how the attempt ended, after the job has its new status."""

@@ -24,7 +24,7 @@ from prowess.automation.jobs.leases import LeaseKeeper, Observer, fence_of
 from prowess.automation.jobs.ledger import emit_completed, emit_job, readable
 from prowess.automation.jobs.model import LEASE, PENDING, Job, JobStatus, Lease, Task
 from prowess.automation.jobs.outcome import Outcome, follow, is_lost, outcome_of
-from prowess.automation.jobs.runner import Hold, Runner
+from prowess.automation.jobs.runner import Hold, InstantRunner, Runner
 from prowess.automation.jobs.store import (
     change_job,
     claim,
@@ -176,6 +176,9 @@ class Worker:
             by_task.setdefault(job.task, []).append(job)
         for task, group in by_task.items():
             runner = self._runners[task]
+            if not isinstance(runner, InstantRunner):
+                others += group
+                continue
             for start in range(0, len(group), BATCH):
                 batch = group[start : start + BATCH]
                 prepared = runner.prepare(batch)
@@ -185,7 +188,7 @@ class Worker:
                 self._carry_out(runner, tenant, instant, prepared)
         return others
 
-    def _carry_out(self, runner: Runner, tenant: str, jobs: Sequence[Job], prepared: Mapping[str, Any]) -> None:
+    def _carry_out(self, runner: InstantRunner, tenant: str, jobs: Sequence[Job], prepared: Mapping[str, Any]) -> None:
         if not jobs:
             return
         try:
@@ -199,7 +202,7 @@ class Worker:
                 self._carry_out(runner, tenant, [job], prepared)
 
     def _carry_out_together(
-        self, runner: Runner, tenant: str, jobs: Sequence[Job], prepared: Mapping[str, Any]
+        self, runner: InstantRunner, tenant: str, jobs: Sequence[Job], prepared: Mapping[str, Any]
     ) -> None:
         with self._log.transaction(tenant) as transaction:
             held = lock_pending(transaction.connection, [job.id for job in jobs])

@@ -11,7 +11,7 @@ from prowess.access.model import Decision
 from prowess.automation.jobs.ledger import emit_job
 from prowess.automation.jobs.model import Job
 from prowess.automation.jobs.outcome import Outcome, outcome_of
-from prowess.automation.jobs.runner import Hold, Runner
+from prowess.automation.jobs.runner import Hold, InstantRunner
 from prowess.chat.batches import insert_messages
 from prowess.chat.model import Message
 from prowess.errors import Denied
@@ -22,7 +22,7 @@ from prowess.turns.background import BackgroundCall, BackgroundGate, Prepared, U
 from prowess.turns.definitions import BackgroundContext
 
 
-class SkillRunner(Runner):
+class SkillRunner(InstantRunner):
     """Runs background skills: those that compose one message inside the claim, those that execute outside."""
 
     def __init__(self, log: EventLog, gate: BackgroundGate, memory: MemoryService, secrets: SecretService) -> None:
