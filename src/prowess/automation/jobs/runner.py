@@ -41,7 +41,9 @@ class Runner(ABC):
     def run(self, job: Job, prepared: Mapping[str, Any], hold: Hold) -> Outcome:
         """One attempt of a claimed job, outside any transaction. May raise: errors are judged by ``outcome_of``."""
 
-    def ended(self, transaction: Transaction, job: Job, outcome: Outcome, status: JobStatus) -> None:
+    def ended(  # noqa: B027 - most tasks have nothing to add
+        self, transaction: Transaction, job: Job, outcome: Outcome, status: JobStatus
+    ) -> None:
         """Within the transaction that records how the attempt ended, after the job has its new status."""
 
 
