@@ -14,7 +14,9 @@ from tests.support.kit import AGENT, CHAT, LIMIT, USER, OpenApp, at_once, execut
 
 import prowess
 from prowess import BackgroundContext, Conflict, Denied, InvalidInput, ManualClock, NotFound, Prowess, background_skill
+from prowess.automation.jobs.ledger import require_job
 from prowess.automation.jobs.model import TRANSITIONS, Job, JobStatus
+from prowess.automation.jobs.store import change_job
 
 SKILL, CODE = "goal-check-in-reminder", "proactive_message:write"
 SOON = timedelta(minutes=2)
@@ -350,10 +352,38 @@ def test_c58_a_thousand_races_of_running_and_cancelling(app: Prowess, clock: Man
     assert {status for job_id, status in states.items() if job_id not in cancelled} <= {JobStatus.COMPLETED}
 
 
-def test_b4_the_states_are_those_of_the_table(app: Prowess) -> None:
+def test_b7_a_job_that_is_given_up_between_attempts_says_that_it_had_begun(
+    open_app: OpenApp, clock: ManualClock
+) -> None:
+    def run(context: BackgroundContext, payload: Payload) -> None:
+        context.send("first")
+        raise TimeoutError
+
+    app = open_app(worker_skill("flaky", run))
+    consent(app, "flaky")
+    job = app.schedule(user=USER, agent=AGENT, skill="flaky", at=clock.now() + SOON)
+    app.work(until=clock.now() + SOON)
+    given_up = app.cancel_job(job.id)
+    assert (given_up.status, given_up.attempts) == (JobStatus.CANCELLED, 1)
+    app.work(until=clock.now() + DAY)
+    assert job.chat is not None
+    assert [message.text for message in app.messages(job.chat.id)] == ["first"]
+
+
+def test_b4_a_job_moves_only_as_the_table_says(app: Prowess, url: str, clock: ManualClock) -> None:
+    consent(app)
+    job = app.schedule_check_in(USER, AGENT, clock.now() + SOON)
     assert set(TRANSITIONS) == set(JobStatus)
-    ends = {status for status, following in TRANSITIONS.items() if not following}
-    assert ends == {JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED}
+    for status in JobStatus:
+        for after in JobStatus:
+            execute(url, f"UPDATE skill_background_jobs SET status = '{status}', lease_expires_at = NULL")
+            with app._parts.database.write() as connection:
+                found = require_job(connection, "default", job.id)
+                if after in TRANSITIONS[status]:
+                    assert change_job(connection, found, after)
+                else:
+                    with pytest.raises(ValueError, match=f"from {status} to {after}"):
+                        change_job(connection, found, after)
 
 
 # --- leases and fences -----------------------------------------------------------------------------------------------

@@ -101,6 +101,25 @@ def test_u6_b14_unanswered_it_expires_is_alerted_and_is_never_done(open_app: Ope
     assert len(app.jobs(trigger=job.trigger)) == 1
 
 
+def test_b7_a_job_that_waits_for_a_person_cannot_be_cancelled_from_beside(
+    open_app: OpenApp, clock: ManualClock
+) -> None:
+    """It has begun, and its call may still be approved: only stopping the turn ends both."""
+    recorder = Recorder()
+    app = open_app(sender(recorder))
+    app.grant(user=USER, skill="sender", code="mail:send")
+    _, job = fired(app, clock)
+    with pytest.raises(Conflict) as refused:
+        app.cancel_job(job.id)
+    assert (refused.value.code, refused.value.detail["status"]) == ("job_running", "waiting")
+    assert job.chat is not None
+    app.stop_turn(user=USER, message_id=job.id, agent="mira", conversation=job.chat.id)
+    assert (app.job(job.id).status, app.job(job.id).error_code) == (JobStatus.FAILED, "stopped")
+    assert [str(item.status) for item in app.approvals(user=USER)] == ["cancelled"]
+    app.work()
+    assert recorder.calls == []
+
+
 def test_u6_a_person_who_says_no_ends_it_without_an_incident(open_app: OpenApp, clock: ManualClock) -> None:
     recorder = Recorder()
     app = open_app(sender(recorder))

@@ -93,7 +93,7 @@ def cancel(
     if as_json:
         print_json(job.to_json())
     else:
-        show(say("job_cancelled", id=job.id))
+        show(say("job_cancelled" if job.attempts == 0 else "job_given_up", id=job.id, attempts=job.attempts))
 
 
 def _print(job: Job, as_json: bool) -> None:

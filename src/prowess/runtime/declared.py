@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prowess.access.model import Mode, Risk
-from prowess.access.policies import PolicySet
+from prowess.access.model import Risk
 from prowess.access.resolver import CallContext, SurfaceSource
-from prowess.chat.model import Agent
-from prowess.chat.store import find_agent
 from prowess.errors import NotFound
-from prowess.events.log import EventLog
-from prowess.turns.facts import FactReader
-from prowess.turns.view import Entry, Rights, TurnView, stricter
+from prowess.runtime.viewing import Views
+from prowess.turns.view import Entry, TurnView
 
 _RANKS = {risk: rank for rank, risk in enumerate(Risk)}
 
@@ -22,11 +18,8 @@ _RANKS = {risk: rank for rank, risk in enumerate(Risk)}
 class Declared:
     """Reads the codes that the skills of an owner declare, by what holds now."""
 
-    log: EventLog
-    reader: FactReader
+    views: Views
     surfaces: SurfaceSource
-    policies: PolicySet
-    mode: Mode
 
     def __call__(self, tenant: str, user: str, agent: str, skill: str | None) -> Mapping[str, Risk]:
         """The codes that ``skill`` declares, or any skill of theirs where none is given, each with its highest risk.
@@ -34,22 +27,13 @@ class Declared:
         Raises ``NotFound('skill_not_found')`` alike for a skill that does not exist, is not enabled or not granted
         (G8), and ``Denied('surface_unresolved')``.
         """
-        view = self._view(tenant, user, agent)
+        view = self.views.of(tenant, user, agent, self.surfaces.resolve(CallContext(tenant, user, agent)))
         entries = view.candidates if skill is None else (_entry(view, skill),)
         found: dict[str, Risk] = {}
         for requirement in (item for entry in entries for item in entry.manifest.permission_requirements):
             known = found.get(requirement.code, requirement.risk)
             found[requirement.code] = max(known, requirement.risk, key=_RANKS.__getitem__)
         return found
-
-    def _view(self, tenant: str, user: str, agent: str) -> TurnView:
-        surface = self.surfaces.resolve(CallContext(tenant, user, agent))
-        rights = Rights((surface,), mode=stricter(self.mode, self.policies.mode))
-        with self.log.database.read() as connection:
-            # An agent that nobody has talked to yet has no design of its own.
-            seen = find_agent(connection, tenant, agent)
-            seen = seen or Agent(tenant, agent, agent, "", "en", None, self.log.clock.now())
-            return self.reader.view(connection, tenant, user, seen, rights)
 
 
 def _entry(view: TurnView, skill: str) -> Entry:

@@ -52,6 +52,7 @@ from prowess.memory.service import MemoryService
 from prowess.runtime.automating import AutomationParts, join_automations
 from prowess.runtime.declared import Declared
 from prowess.runtime.settings import ENGINES, Options
+from prowess.runtime.viewing import Views
 from prowess.secrets.keys import KEY_FILE_VARIABLE, KeyRing, read_keys
 from prowess.secrets.service import SecretService
 from prowess.skills.catalog import CatalogService
@@ -103,6 +104,7 @@ class Parts:
     secrets: SecretService
     staging: StagingService
     seals: SealService
+    views: Views
     automations: AutomationParts
     ledger: JobLedger
     scheduler: JobScheduler
@@ -184,7 +186,8 @@ def _join(
         Task.DELIVERY: DeliveryRunner(log, hooks),
     }
     approval_keeper = ApprovalKeeper(log, approvals)
-    declared, roots = Declared(log, reader, surfaces, policies, mode), Roots(options.watch_roots)
+    views = Views(log, reader, policies, mode)
+    declared, roots = Declared(views, surfaces), Roots(options.watch_roots)
     automations = join_automations(log, ids, chat, secrets, ledger, declared, roots)
     dispatcher.handling.proposals = automations.proposals
     delegation = DelegationService(log, ids, chat, engine)
@@ -222,6 +225,7 @@ def _join(
         secrets=secrets,
         staging=StagingService(log, ids),
         seals=SealService(log, _anchor(database, options)),
+        views=views,
         automations=automations,
         ledger=ledger,
         scheduler=JobScheduler(log, ids, chat, background, ledger),

@@ -58,16 +58,17 @@ class JobLedger:
             self.wake(told)
 
     def cancel(self, tenant: str, job_id: str, *, user: str | None = None, actor: Actor) -> Job:
-        """Cancel a job that has not started.
+        """Cancel a job that has not started, or has failed and waits to be tried again.
 
+        Where ``attempts`` of the result is 0 nothing happened, and nothing will; else it is not tried again.
         ``user``: only a job of theirs. Raises ``NotFound('job_not_found')``, ``Conflict``: ``job_running`` for one that
-        runs, which cannot be stopped from outside; ``job_finished`` for one that has ended (B7).
+        runs or waits for a person, which is stopped with its turn; ``job_finished`` for one that has ended (B7).
         """
         for _ in range(10):
             with self._log.transaction(tenant) as transaction:
                 job = require_job(transaction.connection, tenant, job_id, user)
                 if JobStatus.CANCELLED not in TRANSITIONS[job.status]:
-                    code = "job_running" if job.status is JobStatus.RUNNING else "job_finished"
+                    code = "job_running" if TRANSITIONS[job.status] else "job_finished"
                     raise Conflict(code, job=job_id, status=str(job.status))
                 done = change_job(transaction.connection, job, JobStatus.CANCELLED, finished_ms=transaction.now_ms)
                 if done:

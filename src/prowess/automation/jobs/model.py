@@ -51,16 +51,20 @@ class JobStatus(StrEnum):
 PENDING = (JobStatus.SCHEDULED, JobStatus.RETRYING)
 """states in which a job can be claimed, or cancelled (B7)"""
 
+_FROM_PENDING = frozenset(
+    {JobStatus.RUNNING, JobStatus.COMPLETED, JobStatus.RETRYING, JobStatus.FAILED, JobStatus.CANCELLED}
+)
 TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
-    JobStatus.SCHEDULED: frozenset({JobStatus.RUNNING, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED}),
+    JobStatus.SCHEDULED: _FROM_PENDING,
     JobStatus.RUNNING: frozenset({JobStatus.COMPLETED, JobStatus.RETRYING, JobStatus.WAITING, JobStatus.FAILED}),
-    JobStatus.WAITING: frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED}),
-    JobStatus.RETRYING: frozenset({JobStatus.RUNNING, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED}),
+    JobStatus.WAITING: frozenset({JobStatus.COMPLETED, JobStatus.FAILED}),
+    JobStatus.RETRYING: _FROM_PENDING,
     JobStatus.COMPLETED: frozenset(),
     JobStatus.FAILED: frozenset(),
     JobStatus.CANCELLED: frozenset(),
 }
-"""A database-only effect goes from pending to its end in one transaction, without ever running visibly."""
+"""A job whose whole effect is in the database goes from pending to its end, or to its next attempt, in one
+transaction, without ever running visibly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 
-from prowess.automation.jobs.model import PENDING, Job, JobStatus, Lease, Task
+from prowess.automation.jobs.model import PENDING, TRANSITIONS, Job, JobStatus, Lease, Task
 from prowess.chat.model import ChatRef
 from prowess.db.metadata import instant, metadata
 from prowess.db.statements import Statement, among
@@ -308,10 +308,12 @@ def change_job(
     finished_ms: int | None = None,
     lease_before: int | None = None,
 ) -> bool:
-    """Compare-and-set on id, revision and status; false where the job has moved on.
+    """Compare-and-set on id, revision and status; false where the job has moved on. Obeys the table of transitions.
 
     ``lease_before``: only where its lease has run out by then: one that was renewed meanwhile is not taken away.
     """
+    if status not in TRANSITIONS[job.status]:
+        raise ValueError(f"a job cannot go from {job.status} to {status}")
     values: Mapping[str, Any] = {
         "job": job.id,
         "expected_revision": job.revision,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from prowess.access.resolver import CallContext
 from prowess.access.surface import CapabilitySurface
-from prowess.chat.model import Agent
-from prowess.chat.store import find_agent
 from prowess.errors import Denied, NotFound
 from prowess.events.model import Actor
 from prowess.kernel.ids import check_id
 from prowess.runtime.wiring import Parts
 from prowess.skills.bindings import Sample
 from prowess.skills.service import find_entry
-from prowess.turns.view import Entry, Rights, TurnView, reachable, stricter
+from prowess.turns.view import Entry, TurnView, reachable
 
 OPERATOR = Actor("operator", "operator")
 
@@ -32,20 +30,12 @@ class Facade:
         ``agent`` null: whichever agent; ``user`` null: nobody, so that only the agent's own design cuts.
         Raises ``Denied('surface_unresolved')``, ``NotFound('agent_not_found')``, ``InvalidInput('bad_id')``.
         """
-        parts = self._parts
         if user is None:
             given = surface or CapabilitySurface.ALLOW_ALL
         else:
             context = CallContext(tenant, check_id(user, "user"), agent)
             given = surface or self._resolved(context)
-        rights = Rights((given,), mode=stricter(parts.mode, parts.policies.mode))
-        with parts.database.read() as connection:
-            found = None if agent is None else find_agent(connection, tenant, check_id(agent, "agent"))
-            if found is not None and user is not None and not found.usable_by(user):
-                raise NotFound("agent_not_found", agent=agent)
-            # An agent that nobody has talked to yet has no design of its own.
-            seen = found or Agent(tenant, agent or "", agent or "", "", "en", None, parts.clock.now())
-            return parts.reader.view(connection, tenant, user or "", seen, rights)
+        return self._parts.views.of(tenant, user, None if agent is None else check_id(agent, "agent"), given)
 
     def _resolved(self, context: CallContext) -> CapabilitySurface:
         """The user's surface outside any turn; that it could not be learned is an audit row (C39)."""

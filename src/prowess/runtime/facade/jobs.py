@@ -46,7 +46,9 @@ class Jobs(Facade):
         return self.schedule(user=user, agent=agent, skill=CHECK_IN, at=at, note=note, tenant=tenant)
 
     def cancel_job(self, job_id: str, *, user: str | None = None, tenant: str = DEFAULT_TENANT) -> Job:
-        """Cancel a job before it starts; whenever this returns, nothing happened and nothing will (B7).
+        """Cancel a job before it starts, or before it is tried again (B7).
+
+        Where ``attempts`` of the result is 0 nothing happened, and nothing will.
 
         ``user``: only one of theirs. Raises ``NotFound('job_not_found')``, ``Conflict`` (``job_running``,
         ``job_finished``).
