@@ -25,9 +25,9 @@ FLOORS = {
     "faces": {"server", "cli", "mcp", "acp"},
     "root": {"runtime", "builtin", "adapters"},
     "growth": {"learning", "lifecycle", "packages", "validation"},
-    "work": {"automation"},
+    "work": {"mounts", "automation"},
     "turn": {"turns"},
-    "things": {"skills", "memory", "chat", "secrets"},
+    "things": {"sandbox", "skills", "memory", "chat", "secrets"},
     "law": {"access"},
     "ground": {"events", "db", "kernel", "errors", "messages"},
 }
