@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,6 +18,9 @@ from tests.support.postgres import QUICK, running_server
 
 from prowess.kernel.clock import ManualClock
 from prowess.kernel.ids import SequentialIds
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every process they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow or busy machine is no fault of the code under test; pytest-timeout catches what hangs.
 hypothesis.settings.register_profile("prowess", deadline=None, print_blob=True)

@@ -1,12 +1,13 @@
 """The nine properties of the law, over generated requests in small worlds where names collide often.
 
-Each property is asked of 100,000 requests and no mismatch is allowed; the second opinion is
+Each property is asked of many requests, 100,000 in the long run, and no mismatch is allowed; the second opinion is
 ``tests/support/reference_model.py``. Seeds are fixed: a failure shows again.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,7 +58,8 @@ from prowess.skills.catalog import CatalogEntry
 from prowess.turns.definitions import ToolGroup
 from prowess.turns.view import Marks, Rights, TurnView
 
-REQUESTS = 100_000
+REQUESTS = int(os.environ.get("LAW_REQUESTS", "20000"))
+"""of each property; ``./check chaos`` asks a hundred thousand (tests/chaos/test_law_at_length.py)"""
 NOW = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 RANK = {"deny": 0, "ask": 1, "allow": 2}
 
@@ -336,7 +338,7 @@ def test_g6_g7_taking_an_entry_from_a_surface_never_adds_an_entitlement() -> Non
                     assert not now.of[name] & now.granted[index]
                     excepted += 1
             asked_in_all += QUESTIONS
-    assert lost > 250
+    assert lost > REQUESTS // 400
     assert excepted
 
 
@@ -359,7 +361,7 @@ def test_g9_a_child_may_at_most_what_its_parent_may_at_every_depth() -> None:
                 narrower += set(child.tools()) < set(parent.tools())
                 parent = child
                 asked_in_all += QUESTIONS
-    assert narrower > 500
+    assert narrower > REQUESTS // 200
 
 
 def test_g9_a_child_that_names_nothing_of_its_own_has_what_its_parent_has() -> None:
@@ -613,7 +615,7 @@ def test_g14_the_entry_that_a_verdict_names_would_have_granted_alone() -> None:
             )
             assert world._replace(layers=(alone,)).call.tool(name).allowed
             assert not world._replace(layers=(CapabilitySurface.DENY_ALL,)).call.tool(name).allowed
-    assert named > 500
+    assert named > REQUESTS // 200
 
 
 # --- 7. order does not matter ----------------------------------------------------------------------------------------

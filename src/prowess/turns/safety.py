@@ -74,19 +74,19 @@ class SafetyPolicy:
     """Asks its rules in order; the first that fires answers."""
 
     def __init__(self, rules: Sequence[SafetyRule] | None = None) -> None:
-        self._rules = default_rules() if rules is None else tuple(rules)
+        self._given = None if rules is None else tuple(rules)
 
     @property
     def rules(self) -> tuple[SafetyRule, ...]:
-        """The rules in force."""
-        return self._rules
+        """The rules in force. Those that ship are compiled when a first message comes: a tenth of a command's start."""
+        return default_rules() if self._given is None else self._given
 
     def assess(self, text: str) -> SafetyResponse | None:
         """The response to ``text``, or none where it may go on to the skills."""
         folded = fold(text)
         windows = _windows(folded)
         written = {"zh": has_cjk(folded), "en": _LATIN.search(folded) is not None}
-        for rule in self._rules:
+        for rule in self.rules:
             if written.get(rule.language, True) and any(rule.fires(window) for window in windows):
                 return SafetyResponse(rule.category, rule.id, rule.language, rule.reply)
         return None
