@@ -13,6 +13,12 @@ app = typer.Typer(help="What waits for a person's yes.", no_args_is_help=True)
 approvers = typer.Typer(help="Who may answer for others.", no_args_is_help=True)
 app.add_typer(approvers, name="approvers")
 
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="approvals")
+
+
 ApprovalId = Annotated[str, typer.Argument(help="Id, as shown by list.")]
 By = Annotated[str, typer.Option("--user", help="Who answers.")]
 Code = Annotated[str, typer.Option("--code", help="For this permission code; * for all.")]

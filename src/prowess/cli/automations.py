@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="What starts by itself: schedules, webhooks, files, reactions.", no_args_is_help=True)
 
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="automations")
+
+
 Id = Annotated[str, typer.Argument(help="Id, as shown by list.")]
 
 

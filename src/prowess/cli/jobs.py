@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Work that outlives the request.", no_args_is_help=True)
 
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="jobs")
+
+
 JobId = Annotated[str, typer.Argument(help="Id, as shown by list.")]
 
 

@@ -1,59 +1,57 @@
-"""The ``prowess`` command. Only typer is imported here; each command imports what it needs when it runs."""
+"""The ``prowess`` command. A module is imported when one of its commands runs, and what it needs by the command."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from prowess.cli import (
-    approvals,
-    asking,
-    automations,
-    jobs,
-    memory,
-    notifications,
-    permissions,
-    records,
-    risks,
-    roles,
-    secrets,
-    skills,
-    system,
-    tasks,
-    turns,
-    working,
-)
 from prowess.cli.output import INTERRUPTED, Debug, Lang, abandon_output, set_debug, set_language
 
-app = typer.Typer(
-    name="prowess",
-    help="A governed skill runtime for AI agents: which skill serves a turn, whether it may, and what happened.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-turns.register(app)
-system.register(app)
-working.register(app)
-tasks.register(app)
-app.add_typer(skills.app, name="skills")
-asking.register(permissions.app)
-risks.register(permissions.app)
-app.add_typer(permissions.app, name="permissions")
-app.add_typer(approvals.app, name="approvals")
-app.add_typer(roles.app, name="roles")
-app.add_typer(secrets.app, name="secrets")
-app.add_typer(memory.app, name="memory")
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(automations.app, name="automations")
-app.add_typer(tasks.app, name="tasks")
-app.add_typer(notifications.app, name="notifications")
-for name, group in records.groups.items():
-    app.add_typer(group, name=name)
+PLACES: Mapping[str, Sequence[str]] = {
+    "turns": ("turn", "select", "chat", "tour"),
+    "system": ("migrate", "doctor", "eval", "bench"),
+    "working": ("worker", "up"),
+    "skills": ("skills",),
+    "permissions": ("permissions",),
+    "approvals": ("approvals",),
+    "roles": ("roles",),
+    "secrets": ("secrets",),
+    "memory": ("memory",),
+    "jobs": ("jobs",),
+    "automations": ("automations",),
+    "tasks": ("stop", "tasks"),
+    "notifications": ("notifications",),
+    "records": ("sessions", "runs", "audit", "agents"),
+}
+"""Modules of ``prowess.cli`` and what each ``register``s, in the order of the help (tested)."""
+
+
+def build(command: str | None = None) -> typer.Typer:
+    """The whole command; or, sooner done, only the module that ``command`` is in, where there is one."""
+    app = typer.Typer(
+        name="prowess",
+        help="A governed skill runtime for AI agents: which skill serves a turn, whether it may, and what happened.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(main)
+    place = next((module for module, names in PLACES.items() if command in names), None)
+    for module in PLACES if place is None else (place,):
+        import_module(f"prowess.cli.{module}").register(app)
+    return app
+
+
+def __getattr__(name: str) -> typer.Typer:
+    if name != "app":
+        raise AttributeError(name)
+    return build()
 
 
 def _show_version(wanted: bool) -> None:
@@ -67,7 +65,6 @@ def _show_version(wanted: bool) -> None:
 Version = Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")]
 
 
-@app.callback()
 def main(lang: Lang = None, debug: Debug = False, version: Version = False) -> None:
     """Options that every command takes too, and the version."""
     set_language(lang)
@@ -83,7 +80,7 @@ def run() -> None:
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(encoding="utf-8", errors=errors)  # type: ignore[union-attr]
     try:
-        app(prog_name="prowess")
+        build(next(iter(sys.argv[1:]), None))(prog_name="prowess")
     except BrokenPipeError:
         abandon_output()
         sys.exit(1)

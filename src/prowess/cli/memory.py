@@ -10,6 +10,12 @@ from prowess.cli.output import Agent, Db, Json, Tenant, User, command, opened, p
 
 app = typer.Typer(help="What is remembered of you.", no_args_is_help=True)
 
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="memory")
+
+
 AnyAgent = Annotated[str | None, typer.Option("--agent", help="Only of this agent.")]
 MemoryId = Annotated[str, typer.Argument(help="Id, as shown by list.")]
 Text = Annotated[str, typer.Option("--text", help="What to remember.")]

@@ -28,6 +28,12 @@ app = typer.Typer(help="What you are told, and where it is sent.", no_args_is_he
 hooks = typer.Typer(help="Webhooks that notifications go out by.", no_args_is_help=True)
 app.add_typer(hooks, name="hooks")
 
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="notifications")
+
+
 Operators = Annotated[bool, typer.Option("--operators", help="The operators' alerts, instead of a user's.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")]
 HookId = Annotated[str, typer.Argument(help="Id, as shown by list.")]

@@ -7,10 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from prowess.cli import asking, risks
 from prowess.cli.output import Agent, Db, Json, Tenant, User, command, opened, print_json, print_table, say, show
 from prowess.cli.skills import skills_for
 
 app = typer.Typer(help="What skills may touch.", no_args_is_help=True)
+
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="permissions")
+
 
 Skill = Annotated[str, typer.Option("--skill", help="Skill id.")]
 Code = Annotated[str, typer.Option("--code", help="Permission code, such as memory:read.")]
@@ -252,3 +259,7 @@ def _now() -> datetime:
     from prowess.kernel.clock import SystemClock
 
     return SystemClock().now()
+
+
+asking.register(app)
+risks.register(app)

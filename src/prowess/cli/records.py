@@ -18,7 +18,12 @@ agents = typer.Typer(help="Agents.", no_args_is_help=True)
 for function in (evidence.seal, evidence.verify, evidence.export, alerts):
     audit.command(function.__name__)(function)
 
-groups = {"sessions": sessions, "runs": runs, "audit": audit, "agents": agents}
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    for name, group in {"sessions": sessions, "runs": runs, "audit": audit, "agents": agents}.items():
+        main.add_typer(group, name=name)
+
 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")]
 

@@ -12,6 +12,12 @@ from prowess.errors import NotFound
 
 app = typer.Typer(help="Roles: what people may use at all.", no_args_is_help=True)
 
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="roles")
+
+
 RoleName = Annotated[str, typer.Argument(help="Name of the role.")]
 Member = Annotated[str, typer.Option("--user", help="Whose role.")]
 

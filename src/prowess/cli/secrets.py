@@ -13,6 +13,12 @@ from prowess.cli.output import Db, Json, Tenant, command, opened, print_json, pr
 
 app = typer.Typer(help="Credentials in encrypted slots.", no_args_is_help=True)
 
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="secrets")
+
+
 SlotName = Annotated[str, typer.Argument(help="Name of the slot, such as GITHUB_TOKEN.")]
 OfUser = Annotated[str | None, typer.Option("--user", help="A slot of this user; default: the organisation's.")]
 OfSkill = Annotated[str | None, typer.Option("--skill", help="A slot of this skill.")]

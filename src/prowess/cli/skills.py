@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The skill catalog, and a linter for skill folders.", no_args_is_help=True)
 
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="skills")
+
+
 SkillId = Annotated[str, typer.Argument(help="Skill id.")]
 ForUser = Annotated[str | None, typer.Option("--user", help="For this user.")]
 ForAgent = Annotated[str | None, typer.Option("--agent", help="For this agent.")]

@@ -29,8 +29,9 @@ Whose = Annotated[str | None, typer.Option("--user", help="Only if it is this us
 
 
 def register(main: typer.Typer) -> None:
-    """Put ``stop`` on the main command."""
+    """Put the commands of this module on ``main``."""
     main.command()(stop)
+    main.add_typer(app, name="tasks")
 
 
 @app.command("list")

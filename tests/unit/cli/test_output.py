@@ -12,7 +12,7 @@ import typer
 from typer.testing import Result
 
 from prowess.cli import output
-from prowess.cli.main import app
+from prowess.cli.main import PLACES, app, build
 from prowess.errors import InvalidInput
 
 Run = Callable[..., Result]
@@ -175,3 +175,12 @@ def test_a_closed_pipe_is_no_news(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         raising(BrokenPipeError())(as_json=True)
     assert abandoned == [True]
     assert capsys.readouterr() == ("", "")
+
+
+def test_every_command_stands_where_its_name_says() -> None:
+    def names(command: str) -> set[str]:
+        return set(typer.main.get_command(build(command)).commands)  # type: ignore[attr-defined]
+
+    for module, theirs in PLACES.items():
+        assert names(theirs[0]) == set(theirs), module
+    assert names("nothing of this name") == {name for theirs in PLACES.values() for name in theirs}
