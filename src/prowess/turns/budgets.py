@@ -118,8 +118,8 @@ class Budgets:
     def hold(self, plan: TurnPlan, voice: Voice, prompt: Prompt) -> HeldReply:
         """What is reserved for a reply, and the prompt that holds it to that.
 
-        Raises ``LimitExceeded`` (``quota_exhausted``, with ``retry_after`` in seconds where it frees up by itself) and
-        ``InvalidInput('price_unknown')`` where a cost is limited and the voice has no price.
+        Raises ``LimitExceeded`` (``quota_exhausted``, with ``retry_after`` in seconds where it frees up by itself;
+        ``price_unknown`` where a cost is limited and the voice has no price).
         """
         if voice.instant:
             return HeldReply(prompt)
@@ -147,7 +147,7 @@ class Budgets:
     def _price(self, voice: Voice, limited: list[Quota]) -> tuple[int, int]:
         price = self._prices.get(voice.name)
         if price is None and any(quota.resource is Resource.COST_MICROS for quota in limited):
-            raise InvalidInput("price_unknown", field="prices", voice=voice.name)
+            raise LimitExceeded("price_unknown", voice=voice.name)
         return price or (0, 0)
 
     def _reserve_tokens(

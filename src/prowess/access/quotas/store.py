@@ -110,7 +110,7 @@ def take(connection: Connection, held: Held) -> bool:
     fits = quota_usage.c.used + quota_usage.c.reserved + held.amount <= held.quota.limit
     more = {"reserved": quota_usage.c.reserved + held.amount}
     taking = row.on_conflict_do_update(index_elements=list(_KEY), set_=more, where=fits)
-    return bool(connection.execute(taking).rowcount == 1)
+    return connection.execute(taking.returning(quota_usage.c.told)).first() is not None
 
 
 def settle(connection: Connection, held: Held, used: int) -> None:
@@ -125,7 +125,7 @@ def mark_told(connection: Connection, quota: Quota, counter: str, start_ms: int,
     key = dict(zip((column.name for column in _KEY), (quota.tenant, quota.id, counter, start_ms), strict=True))
     row = upsert(connection, quota_usage).values({**key, "used": 0, "reserved": 0, "told": told})
     fresh = row.on_conflict_do_update(index_elements=list(_KEY), set_={"told": told}, where=quota_usage.c.told < told)
-    return bool(connection.execute(fresh).rowcount == 1)
+    return connection.execute(fresh.returning(quota_usage.c.told)).first() is not None
 
 
 def usage_of(connection: Connection, tenant: str, known: dict[str, Quota], since_ms: dict[Window, int]) -> list[Usage]:
