@@ -69,14 +69,14 @@ def _decisive(request: GateRequest, facts: Facts, decision: Decision) -> tuple[s
 
 def _steps(decision: Decision, facts: Facts) -> tuple[Step, ...]:
     steps: list[Step] = []
-    for layer in (*_REACH, Layer.BINDING, Layer.POLICY, Layer.GUARD, Layer.CONSENT, Layer.APPROVAL):
+    for layer in (*_REACH, Layer.BINDING, Layer.POLICY, Layer.GUARD, Layer.CONSENT, Layer.APPROVAL, Layer.QUOTA):
         if decision.layer is layer:
             answer: Answer = "ask" if decision.effect == "ask" else "deny"
             steps.append(Step(layer, answer, decision.reason, decision.rule or _missing(decision)))
             break
         steps.append(_passed(layer, decision, facts))
     known = {step.layer for step in steps}
-    rest = (Layer.BINDING, Layer.POLICY, Layer.GUARD, Layer.CONSENT, Layer.APPROVAL)
+    rest = (Layer.BINDING, Layer.POLICY, Layer.GUARD, Layer.CONSENT, Layer.APPROVAL, Layer.QUOTA)
     return (*steps, *(Step(layer, "silent", "not_asked") for layer in (*_REACH, *rest) if layer not in known))
 
 
@@ -101,6 +101,8 @@ def _passed(layer: Layer, decision: Decision, facts: Facts) -> Step:
         if decision.reason in ("approved", "preapproved"):
             return Step(layer, "allow", decision.reason, decision.rule)
         return Step(layer, "silent", "nobody_need_be_asked")
+    if layer is Layer.QUOTA:
+        return Step(layer, "silent", "within_budget")
     return Step(layer, "allow", "passed")
 
 

@@ -59,6 +59,8 @@ class _KnownFacts(Protocol):
     def opened(self) -> frozenset[str]: ...
     @property
     def unattended(self) -> frozenset[str] | None: ...
+    @property
+    def over_budget(self) -> str | None: ...
 
 
 COULD_NOT_DECIDE = Decision("deny", None, reason="could_not_decide")
@@ -98,7 +100,10 @@ def _decide(request: GateRequest, facts: Facts) -> Decision:
             serving.append(grant)
     if missing:
         return Decision("deny", Layer.CONSENT, (), tuple(missing), "consent_missing", None)
-    return _approval(request, facts, tuple(serving))
+    decision = _approval(request, facts, tuple(serving))
+    if facts.over_budget is not None and decision.effect == "allow":
+        return Decision("deny", Layer.QUOTA, (), (), "quota_exhausted", facts.over_budget)
+    return decision
 
 
 def _complete(facts: Any) -> TypeGuard[_KnownFacts]:
@@ -122,6 +127,7 @@ def _complete(facts: Any) -> TypeGuard[_KnownFacts]:
         and type(facts.opened) is frozenset
         and (approval is None or type(approval) is CallApproval)
         and (unattended is None or type(unattended) is frozenset)
+        and (facts.over_budget is None or type(facts.over_budget) is str)
     )
 
 

@@ -78,6 +78,8 @@ class Layer(StrEnum):
     """a guard of the operator's own"""
     CONSENT = "consent"
     APPROVAL = "approval"
+    QUOTA = "quota"
+    """is there budget left for it"""
 
 
 class Verdict(NamedTuple):
@@ -238,6 +240,8 @@ class Facts:
     """irreversible (L4) codes that the tenant opened"""
     unattended: frozenset[str] | None = None
     """null: the user is there; else the codes that the trigger's policy pre-approved (B14)"""
+    over_budget: str | None = None
+    """the quota that has no room for this operation; null: every one has (U9)"""
 
 
 class Decision(NamedTuple):
@@ -254,9 +258,9 @@ class Decision(NamedTuple):
     """a stable word: ``allowed``, ``approved``, ``preapproved``, ``consent_missing``, ``approval_required``,
     ``arguments_differ``, ``forbidden_risk``, ``skill_disabled``, ``not_found``, ``not_granted``, ``not_active``,
     ``not_allowed_here``, ``policy_denies``, ``guard_denies``, ``explore_mode``, ``nobody_to_ask``,
-    ``could_not_decide``"""
+    ``quota_exhausted``, ``could_not_decide``"""
     rule: str | None = None
-    """the policy rule, guard, standing approval or approval that decided, where one did"""
+    """the policy rule, guard, standing approval, approval or quota that decided, where one did"""
 
     @property
     def allowed(self) -> bool:

@@ -19,6 +19,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "skills": ("skills",),
     "permissions": ("permissions",),
     "approvals": ("approvals",),
+    "quotas": ("quotas",),
     "roles": ("roles",),
     "secrets": ("secrets",),
     "memory": ("memory",),

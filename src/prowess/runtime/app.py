@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from prowess.runtime.facade.delegation import Delegations
 from prowess.runtime.facade.memory import Memories
 from prowess.runtime.facade.notifications import Notifications
 from prowess.runtime.facade.permissions import Permissions
+from prowess.runtime.facade.quotas import Quotas
 from prowess.runtime.facade.records import Records
 from prowess.runtime.facade.secrets import Secrets
 from prowess.runtime.facade.skills import Skills
@@ -38,7 +39,18 @@ from prowess.turns.safety import SafetyPolicy
 
 
 class Prowess(
-    Turns, Delegations, Chats, Permissions, Approvals, Memories, Skills, Secrets, Working, Notifications, Records
+    Turns,
+    Delegations,
+    Chats,
+    Permissions,
+    Approvals,
+    Quotas,
+    Memories,
+    Skills,
+    Secrets,
+    Working,
+    Notifications,
+    Records,
 ):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 
@@ -78,6 +90,7 @@ def open(
     guards: Iterable[Guard] = (),
     mode: Mode | str = Mode.DEFAULT,
     limits: TurnLimits | None = None,
+    prices: Mapping[str, tuple[int, int]] | None = None,
     system_skills: Iterable[str] = (),
     system_tools: Iterable[str] = (),
     secret_keys: KeyRing | str | Path | None = None,
@@ -97,16 +110,17 @@ def open(
     the safety response; ``clock`` and ``ids`` are for tests. ``create_missing``: unknown agents and conversations are
     made on first use.
 
-    ``resolver`` says what each user may use at all: your own, or ``"roles"`` for the roles in the database. Without
-    one everybody may use everything that an agent has; with ``server`` that is refused unless ``allow_all`` says so
+    ``resolver`` says what each user may use at all: your own, or ``"roles"`` for the roles in the database. Without one
+    everybody may use everything that an agent has; with ``server`` that is refused unless ``allow_all`` says so
     (rulings 12.9, 12.23). ``policies`` are files of rules, ``guards`` your own code asked before each tool call,
-    ``mode`` how far to go without asking, ``limits`` what one turn may cost. ``system_skills`` and ``system_tools``
-    are exempt from entitlement, each of them alone (G10). ``secret_keys``: the file of the keys that secrets are
-    encrypted with (default: ``PROWESS_SECRET_KEY`` or the file ``PROWESS_SECRET_KEY_FILE``; without any, none can be
-    stored). ``drafts``: skill versions that are rolled out to nobody yet, or to some, serve everybody here: for a place
-    of work, not for production. ``seals``: the file outside the database to which seals of the log are appended
-    (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``approval_lifetime``: how long a
-    call waits for a person's yes, 1 second to 7 days (default: 30 minutes). ``engine``: what wakes the worker,
+    ``mode`` how far to go without asking, ``limits`` what one turn may cost. ``prices``: by name of a voice, the price
+    of a thousand input and output tokens in millionths of a currency, for quotas of cost. ``system_skills`` and
+    ``system_tools`` are exempt from entitlement, each of them alone (G10). ``secret_keys``: the file of the keys that
+    secrets are encrypted with (default: ``PROWESS_SECRET_KEY`` or the file ``PROWESS_SECRET_KEY_FILE``; without any,
+    none can be stored). ``drafts``: skill versions that are rolled out to nobody yet, or to some, serve everybody here:
+    for a place of work, not for production. ``seals``: the file outside the database to which seals of the log are
+    appended (default: beside an SQLite file; PostgreSQL has none unless it is named here). ``approval_lifetime``: how
+    long a call waits for a person's yes, 1 second to 7 days (default: 30 minutes). ``engine``: what wakes the worker,
     ``"embedded"`` or, on PostgreSQL for several machines, ``"pgqueuer"`` (B18). ``lease``: how long a worker may be
     silent before its jobs are taken over. ``observe`` is told where each job is, for tests. ``outgoing_hosts``: where
     webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15). ``watch_roots``: the folders
@@ -114,7 +128,8 @@ def open(
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
-    hold, for ``resolver_required``, ``watch_root_unusable``, and ``StorageError`` for keys that cannot be used.
+    hold, for ``resolver_required``, ``watch_root_unusable``, ``bad_price``, and ``StorageError`` for keys that cannot
+    be used.
     """
     options = Options(
         clock=clock,
@@ -131,6 +146,7 @@ def open(
         guards=guards,
         mode=mode,
         limits=limits,
+        prices=prices or {},
         system_skills=system_skills,
         system_tools=system_tools,
         secret_keys=secret_keys,

@@ -20,6 +20,7 @@ from prowess.errors import InvalidInput
 from prowess.kernel.names import normalise_skill_name
 from prowess.skills.catalog import Catalog
 from prowess.skills.manifest import ChatScope
+from prowess.turns.budgets import Budgets
 from prowess.turns.definitions import SkillDefinition, ToolSkill
 from prowess.turns.questions import Asked, Call, gate_facts, gate_request, meta_question
 from prowess.turns.request import TurnRequest
@@ -53,6 +54,7 @@ def explain_tool(
     request: TurnRequest,
     tool: str,
     arguments: Mapping[str, Any] | None,
+    budgets: Budgets,
 ) -> ReachExplanation:
     """What the gate would say of a call of ``tool`` at this moment. Raises ``InvalidInput('tool_arguments')``."""
     if tool in META_TOOLS:
@@ -65,7 +67,9 @@ def explain_tool(
     asked = None if arguments is None else _asked(found, arguments)
     language = "en"
     call = Call(request, found, 0, language, None, view)
-    explanation = explain(gate_request(call, asked), gate_facts(connection, call, asked, now))
+    facts = gate_facts(connection, call, asked, now)
+    facts.over_budget = budgets.over_budget(connection, call)
+    explanation = explain(gate_request(call, asked), facts)
     effect = explanation.decision.effect
     decisive: list[str] = []
     for name, narrower in _narrower(view) if effect != "deny" else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TypedDict, cast
@@ -20,6 +20,7 @@ from prowess.errors import InvalidInput
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
 from prowess.secrets.keys import KeyRing
+from prowess.turns.budgets import Prices
 from prowess.turns.definitions import SkillDefinition, ToolGroup
 from prowess.turns.limits import TurnLimits
 from prowess.turns.ports import Voice
@@ -62,6 +63,7 @@ class Options:
     guards: Iterable[Guard] = ()
     mode: Mode | str = Mode.DEFAULT
     limits: TurnLimits | None = None
+    prices: Prices = field(default_factory=dict)
     system_skills: Iterable[str] = ()
     system_tools: Iterable[str] = ()
     secret_keys: KeyRing | str | Path | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from prowess.errors import NotFound
@@ -15,8 +16,9 @@ from prowess.turns.selectors import parse_command, select
 from prowess.turns.view import Entry, TurnView
 
 Reason = Literal[
-    "chosen", "not_granted", "filtered", "policy", "disabled", "scope", "no_match", "below_threshold", "outranked"
-]
+    "chosen", "not_granted", "filtered", "policy", "disabled", "scope", "no_match", "below_threshold", "outranked",
+    "over_budget",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +37,29 @@ class WhyNot:
         return {name: getattr(self, name) for name in ("skill_id", "version", "reason", "score", "chosen")}
 
 
-def why_not(text: str, scope: ChatScope, view: TurnView, catalog: Catalog[SkillDefinition]) -> list[WhyNot]:
-    """Of each skill of the catalog, by id; the selection itself is asked as a turn asks it."""
+def why_not(
+    text: str,
+    scope: ChatScope,
+    view: TurnView,
+    catalog: Catalog[SkillDefinition],
+    over_budget: Callable[[SkillDefinition], bool] = lambda _definition: False,
+) -> list[WhyNot]:
+    """Of each skill of the catalog, by id; the selection itself is asked as a turn asks it.
+
+    The one that was chosen and would then be refused for want of budget is ``over_budget``.
+    """
     try:
         selection = select(text, [entry.definition for entry in view.candidates], scope)
     except NotFound:
         selection = None
     bound = {entry.manifest.id: entry for entry in view.bound}
-    return [_why(bound.get(entry.manifest.id), entry, text, scope, view, selection) for entry in catalog]
+    found = [_why(bound.get(entry.manifest.id), entry, text, scope, view, selection) for entry in catalog]
+    return [
+        replace(item, reason="over_budget")
+        if item.reason == "chosen" and over_budget(bound[item.skill_id].definition)
+        else item
+        for item in found
+    ]
 
 
 def _why(

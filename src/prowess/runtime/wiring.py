@@ -12,6 +12,7 @@ from prowess.access.approvals.service import ApprovalService
 from prowess.access.approvers.service import ApproverService
 from prowess.access.model import Mode
 from prowess.access.policies import PolicySet, load_policies
+from prowess.access.quotas.service import QuotaService
 from prowess.access.resolver import SurfaceSource
 from prowess.access.roles.service import RoleResolver, RoleService
 from prowess.access.service import GrantService
@@ -60,6 +61,7 @@ from prowess.skills.service import SkillService, served_manifest
 from prowess.skills.staging.service import StagingService
 from prowess.skills.store import StoredSkill
 from prowess.turns.background import BackgroundGate
+from prowess.turns.budgets import Budgets
 from prowess.turns.commit import TurnWriter
 from prowess.turns.definitions import PromptSkill, SkillDefinition, check_definition, check_group
 from prowess.turns.dispatch import Dispatcher
@@ -101,6 +103,8 @@ class Parts:
     standing: StandingService
     approvals: ApprovalService
     approvers: ApproverService
+    quotas: QuotaService
+    budgets: Budgets
     secrets: SecretService
     staging: StagingService
     seals: SealService
@@ -158,7 +162,9 @@ def _join(
     log.redactors = secrets.redactor
     approvals = ApprovalService(log, ids, check_lifetime(options.approval_lifetime or APPROVAL_LIFETIME))
     guards = tuple(options.guards)
-    dispatcher, stops = Dispatcher(log, ids, Handling(log, memory, secrets), approvals, guards), Stops(database)
+    quotas = QuotaService(log, ids)
+    budgets, stops = Budgets(log, quotas, options.prices), Stops(database)
+    dispatcher = Dispatcher(log, ids, Handling(log, memory, secrets), approvals, budgets, guards)
     dispatcher.tasks = root_of
     writer = TurnWriter(log, ids, chat)
     engine = ResumingEngine(
@@ -180,7 +186,7 @@ def _join(
     notifications = NotificationService(log, ids, ledger)
     hooks = HookService(log, ids, secrets, _notifier(options))
     runners: dict[Task, Runner] = {
-        Task.SKILL: SkillRunner(log, background, memory, secrets),
+        Task.SKILL: SkillRunner(log, background, memory, secrets, budgets),
         Task.CALL: CallRunner(engine),
         Task.CONTINUE: ContinueRunner(engine, approvals),
         Task.DELIVERY: DeliveryRunner(log, hooks),
@@ -222,6 +228,8 @@ def _join(
         standing=StandingService(log, ids),
         approvals=approvals,
         approvers=ApproverService(log),
+        quotas=quotas,
+        budgets=budgets,
         secrets=secrets,
         staging=StagingService(log, ids),
         seals=SealService(log, _anchor(database, options)),

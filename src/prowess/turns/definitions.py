@@ -233,6 +233,8 @@ class ToolSkill:
     """a repeated read runs again, a repeated write returns its recorded outcome (X4)"""
     destructive: bool = False
     """whether it destroys what cannot be brought back (ruling 12.25): unattended, it always asks (B14)"""
+    sandboxed: bool = False
+    """whether its time is time in a sandbox: counted as such by quotas (U9)"""
     secrets: tuple[SecretSlot, ...] = ()
     """slots that must be filled: the caller's own, the tenant's or the skill's; without them the call fails (U4)"""
     resource: Callable[[Any], str | None] | None = None

@@ -23,12 +23,14 @@ from prowess.access.approvals.service import ApprovalService
 from prowess.access.gate import decide
 from prowess.access.guards import Guard
 from prowess.access.model import Decision, Layer, Risk
+from prowess.access.quotas.model import Exhausted, Reservation
 from prowess.errors import Conflict
 from prowess.events.log import EventLog, Transaction
 from prowess.kernel.canonical import compact_json
 from prowess.kernel.ids import IdSource
 from prowess.messages import render
 from prowess.turns.asking import asked_call, kept_arguments, seats_of
+from prowess.turns.budgets import Budgets, exhausted_error
 from prowess.turns.changes import CONFLICT, TaskSource, alone, in_task, note_change
 from prowess.turns.emitting import emit_call
 from prowess.turns.executions import (
@@ -80,6 +82,10 @@ class _Admission(NamedTuple):
     """the approval that this call uses up"""
     events: tuple[str, ...]
     asked: Asked
+    held: Reservation = Reservation()
+    """what was reserved for it of the budgets that it is on"""
+    exhausted: Exhausted | None = None
+    """the budget that has no room for it"""
     busy: bool = False
     """another call has the tool to itself at this moment"""
 
@@ -93,12 +99,14 @@ class Dispatcher:
         ids: IdSource,
         handling: Handling,
         approvals: ApprovalService,
+        budgets: Budgets,
         guards: Sequence[Guard] = (),
     ) -> None:
         self._log = log
         self._ids = ids
         self.handling = handling
         self.approvals = approvals
+        self.budgets = budgets
         self._guards = tuple(guards)
         self.tasks: TaskSource = alone
         """set by the composition root: who hands turns over stands above them"""
@@ -225,12 +233,19 @@ class Dispatcher:
             hold(call.fence, connection)
             hold_unstopped(connection, turn_key(call.request))
             task, asked = in_task(connection, self.tasks, call, asked)
-            decision = self._decide(connection, call, asked)
+            decision, held = self._decide(connection, call, asked), Reservation()
             known: Execution | None = None
             waiting: Approval | None = None
             used: str | None = None
             if decision.allowed:
+                reserved = self.budgets.reserve_call(transaction, call)
+                if isinstance(reserved, Exhausted):
+                    decision = self._decide(connection, call, asked, over_budget=reserved.quota.id)
+                    self._audit_decision(transaction, call, call_id, decision)
+                    return _Admission(decision, None, None, None, tuple(transaction.emitted), asked, exhausted=reserved)
+                held = reserved
                 if not self._lock(transaction, call, call_id):
+                    self.budgets.release(transaction, held)
                     return _Admission(decision, None, None, None, ("tool.busy",), asked, busy=True)
                 resumed = None if call.resumed is None else call.resumed.id
                 used = decision.rule if decision.reason == "approved" else resumed
@@ -245,7 +260,7 @@ class Dispatcher:
             elif decision.effect == "ask":
                 known, waiting = self._ask(transaction, call, call_id, asked, decision, kept_arguments(plain, redactor))
             self._audit_decision(transaction, call, call_id, decision)
-        return _Admission(decision, known, waiting, used, tuple(transaction.emitted), asked)
+        return _Admission(decision, known, waiting, used, tuple(transaction.emitted), asked, held)
 
     def _ask(
         self,
@@ -280,9 +295,12 @@ class Dispatcher:
             self._emit(transaction, "tool.busy", call, mine, "denied", tool=tool, reason=BUSY, holder=holder)
         return holder is None
 
-    def _decide(self, connection: Connection, call: Call, asked: Asked | None) -> Decision:
+    def _decide(
+        self, connection: Connection, call: Call, asked: Asked | None, over_budget: str | None = None
+    ) -> Decision:
         request = gate_request(call, asked)
         facts = gate_facts(connection, call, asked, self._log.clock.now(), final=asked is not None)
+        facts.over_budget = over_budget
         decision = decide(request, facts)
         if asked is not None and decision.layer is Layer.APPROVAL:
             approved = with_approval(connection, call, asked, facts)
@@ -296,12 +314,16 @@ class Dispatcher:
         decision, waiting, asked = admission.decision, admission.waiting, admission.asked
         risks = {requirement.risk for requirement in call.tool.manifest.permission_requirements}
         safety = risks & {Risk.L3, Risk.L4} or any(guard.effect == "ask" for guard in asked.guards)
-        message = denial_message(decision, call.language)
+        message, code = denial_message(decision, call.language), None
+        if admission.exhausted is not None:
+            error = exhausted_error(admission.exhausted, self._log.clock.now())
+            message, code = error.message(call.language), error.code
         return ToolOutcome(
             call_id,
             call.tool.tool_id,
             "denied" if waiting is None else "pending",
             decision=decision,
+            error_code=code,
             message=message if waiting is None else render("tool.pending", call.language),
             events=admission.events,
             suggested=asked.action if decision.effect == "ask" and not safety else None,
@@ -361,15 +383,17 @@ class Dispatcher:
     def _execute(self, call: Call, call_id: str, validated: BaseModel, admission: _Admission) -> ToolOutcome:
         started = time.perf_counter()
         outcome = self.handling.run(call, call_id, validated, admission.decision)
-        return replace(outcome, events=self._finish(call, outcome, admission.used, started))
+        return replace(outcome, events=self._finish(call, outcome, admission, started))
 
-    def _finish(self, call: Call, outcome: ToolOutcome, used: str | None, started: float) -> tuple[str, ...]:
-        """Record what came of the call, and of the approval that it used up; its result waits for the turn (G13)."""
+    def _finish(self, call: Call, outcome: ToolOutcome, admission: _Admission, started: float) -> tuple[str, ...]:
+        """Record what came of the call; settle its budgets, and its approval, whose result waits for the turn (G13)."""
+        used = admission.used
         duration_ms = round((time.perf_counter() - started) * 1000)
         status, code = ExecutionStatus(outcome.status), outcome.error_code
         result = None if used is None else compact_json(outcome.to_answer())
         with self._log.transaction(call.request.tenant) as transaction:
             finish_execution(transaction.connection, outcome.id, status, code, duration_ms)
+            self.budgets.settle_call(transaction, admission.held, duration_ms)
             decision = "succeeded" if status is ExecutionStatus.SUCCEEDED else "failed"
             self._emit(
                 transaction, "tool.finished", call, outcome.id, decision, error_code=code, duration_ms=duration_ms

@@ -23,6 +23,7 @@ from prowess.errors import Conflict, ProwessError, StorageError, VoiceError
 from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
+from prowess.turns.budgets import HeldReply
 from prowess.turns.commit import LostRace, Said, TurnWriter, new_record
 from prowess.turns.definitions import ToolSkill, ToolTurn
 from prowess.turns.dispatch import BUSY, Dispatcher
@@ -212,8 +213,8 @@ class TurnEngine:
             prompt = await asyncio.to_thread(self._prompt, plan)
             try:
                 # Closed here when nobody listens any more, so that nothing of it runs on.
-                with watching(plan, self.voice):
-                    async with closing(self.voice.stream(prompt)) as said:
+                with await asyncio.to_thread(self._hold, plan, prompt) as held, watching(plan, self.voice):
+                    async with closing(self.voice.stream(held.prompt)) as said:
                         async for piece in said:
                             plan.stop.check()
                             pieces.append(piece)
@@ -301,8 +302,11 @@ class TurnEngine:
 
     def _say(self, plan: TurnPlan, prompt: Prompt) -> str:
         """The whole reply. Raises what a voice raises, and ``InvalidInput`` where it cannot be stored."""
-        with watching(plan, self.voice):
-            return check_text(self.voice.speak(prompt), "reply", limit=MAX_REPLY_TEXT)
+        with self._hold(plan, prompt) as held, watching(plan, self.voice):
+            return check_text(self.voice.speak(held.prompt), "reply", limit=MAX_REPLY_TEXT)
+
+    def _hold(self, plan: TurnPlan, prompt: Prompt) -> HeldReply:
+        return self._dispatcher.budgets.hold(plan, self.voice, prompt)
 
     def _speak_at_once(self, plan: TurnPlan) -> str | None:
         try:

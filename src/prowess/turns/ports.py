@@ -93,6 +93,19 @@ class Resumed:
     """by approval id: the answer for the model, in the form of ``ToolBox.call``"""
 
 
+@dataclass(slots=True)
+class Spending:
+    """What a reply has cost so far; a voice that pays for tokens adds them as it learns of them (U9)."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, input_tokens: int, output_tokens: int) -> None:
+        """Those of one request."""
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """All that a voice is given for one reply."""
@@ -113,6 +126,8 @@ class Prompt:
     limits: VoiceLimits = VoiceLimits()
     stop: StopSignal | None = None
     """says when the turn is stopped: a voice that waits for something breaks off then, with whatever error"""
+    spending: Spending | None = None
+    """where what the reply costs is to be told"""
     resumed: Resumed | None = None
     """set where an earlier reply goes on; a voice without a state of its own says ``instruction``"""
 

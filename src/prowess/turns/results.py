@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from prowess.access.quotas.model import EXHAUSTED
 from prowess.errors import InvalidInput, ProwessError, VoiceError
 from prowess.turns.definitions import Instruction, ToolSkill
 from prowess.turns.outcome import ToolOutcome
@@ -29,6 +30,8 @@ def tool_turn(plan: TurnPlan, tool: ToolSkill, outcome: ToolOutcome) -> tuple[Ru
             return RunStatus.FAILED, "instruction_failed", failure_instruction(tool, "tool_error", language)
     if outcome.approval is not None:
         return RunStatus.WAITING_USER, None, waiting_instruction({outcome.approval: name}, language)
+    if outcome.error_code == EXHAUSTED:
+        return RunStatus.DENIED, EXHAUSTED, failure_instruction(tool, EXHAUSTED, language)
     if outcome.status == "denied" and outcome.decision is not None:
         instruction = denial_instruction(outcome.decision, tool.manifest.id, name, plan.agent.name, language)
         return RunStatus.DENIED, outcome.decision.reason, instruction

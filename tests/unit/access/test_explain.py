@@ -34,7 +34,7 @@ READ = PermissionRequirement("memory:read", Risk.L1)
 SEND = PermissionRequirement("mail:send", Risk.L3, ApprovalMode.PER_OPERATION)
 CAREFUL = PermissionRequirement("memory:read", Risk.L1, ApprovalMode.PER_OPERATION)
 ALWAYS = StandingApproval("s1", "t1", "u1", "mira", "notes", EffectiveAction("notes.read", "read", "a"), NOW)
-ORDER = ["filter", "entitlement", "activation", "binding", "policy", "guard", "consent", "approval"]
+ORDER = ["filter", "entitlement", "activation", "binding", "policy", "guard", "consent", "approval", "quota"]
 
 
 def grant(id: str = "g1", code: str = "memory:read", scope: GrantScope = GrantScope.USER) -> Grant:
@@ -51,7 +51,7 @@ def test_g14_each_layer_answers_in_order() -> None:
     explanation = explain(REQUEST, facts(READ, grants=(grant(),)))
     assert [str(step.layer) for step in explanation.steps] == ORDER
     assert [step.answer for step in explanation.steps] == [
-        "allow", "allow", "allow", "allow", "silent", "silent", "allow", "silent",
+        "allow", "allow", "allow", "allow", "silent", "silent", "allow", "silent", "silent",
     ]  # fmt: skip
     by = {step.layer: step.by for step in explanation.steps}
     assert (by[Layer.ENTITLEMENT], by[Layer.CONSENT]) == ("skill:notes", "g1")
@@ -105,7 +105,7 @@ def test_g14_each_of_two_grants_for_two_codes_is_decisive() -> None:
 def test_g14_a_grant_is_decisive_for_an_ask_as_well() -> None:
     explanation = explain(REQUEST, facts(SEND, grants=(grant(code="mail:send"),)))
     assert explanation.decision.effect == "ask"
-    assert explanation.steps[-1][1:3] == ("ask", "approval_required")
+    assert {str(step.layer): step for step in explanation.steps}["approval"][1:3] == ("ask", "approval_required")
     assert explanation.decisive == ("g1",)
 
 
@@ -114,9 +114,16 @@ def test_g14_u5_the_only_standing_approval_is_decisive_and_one_of_two_is_not() -
     explanation = explain(REQUEST, known)
     assert explanation.decision.allowed
     assert explanation.decisive == ("g1", "s1")
-    assert explanation.steps[-1] == (Layer.APPROVAL, "allow", "always_allowed", "s1")
+    assert (Layer.APPROVAL, "allow", "always_allowed", "s1") in explanation.steps
     two = replace(known, standing=(ALWAYS, replace(ALWAYS, id="s2")))
     assert explain(REQUEST, two).decisive == ("g1",)
+
+
+def test_g14_u9_a_budget_that_is_used_up_is_the_last_layer_to_say_no() -> None:
+    explanation = explain(REQUEST, facts(READ, grants=(grant(),), over_budget="quota-1"))
+    assert explanation.steps[-1] == (Layer.QUOTA, "deny", "quota_exhausted", "quota-1")
+    assert explanation.decision.effect == "deny"
+    assert explain(REQUEST, facts(READ, over_budget="quota-1")).decision.reason == "consent_missing"
 
 
 def test_g14_what_needs_nothing_says_so() -> None:

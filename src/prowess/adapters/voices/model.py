@@ -232,7 +232,10 @@ class _Reply:
         self._show(piece)
 
     def _count(self, response: ModelResponse) -> None:
-        self._tokens += response.usage.input_tokens + response.usage.output_tokens
+        usage = response.usage
+        self._tokens += usage.input_tokens + usage.output_tokens
+        if self._prompt.spending is not None:
+            self._prompt.spending.add(usage.input_tokens, usage.output_tokens)
         if self._tokens > self._prompt.limits.tokens:
             raise VoiceError("voice_limit", limit="tokens")
 

@@ -6,6 +6,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
+from prowess.access.quotas.model import EXHAUSTED
 from prowess.automation.jobs.model import Job, JobStatus, retry_delay
 from prowess.errors import Conflict, Denied, InvalidInput, NotFound, ProwessError
 from prowess.turns.stopping import is_stop
@@ -15,7 +16,8 @@ logger = logging.getLogger(__name__)
 DEFERRAL = timedelta(hours=1)
 """the period of a provider's quota, where it does not name one (B16)"""
 _PERMANENT = (Denied, InvalidInput, NotFound)
-_OUT_OF_QUOTA = "voice_rate_limited"
+_OUT_OF_QUOTA = ("voice_rate_limited", EXHAUSTED)
+"""of the provider, or of the tenant's own (U9)"""
 _LOST = "lease_lost"
 STOPPED = "stopped"
 """somebody stopped the turn: it is not tried again, and no incident"""
@@ -43,15 +45,15 @@ class Next(NamedTuple):
 def outcome_of(error: Exception, now: datetime) -> Outcome:
     """What an error of an attempt means.
 
-    Missing permission, disabled skill, missing version and invalid payload are for good (B6); an exhausted provider
-    quota puts the work off to the next period (B16); all else is worth another try.
+    Missing permission, disabled skill, missing version and invalid payload are for good (B6); an exhausted quota, the
+    provider's or the tenant's, puts the work off to the next period (B16); all else is worth another try.
     """
     if not isinstance(error, ProwessError):
         logger.warning("a job raised %s", type(error).__name__)  # its text may quote a person
         return Outcome("retry", "handler_failed")
     if is_stop(error):
         return Outcome("failed", STOPPED)
-    if error.code == _OUT_OF_QUOTA:
+    if error.code in _OUT_OF_QUOTA:
         return Outcome("deferred", error.code, until=_next_period(error, now))
     code = str(error.detail.get("reason", error.code)) if isinstance(error, Denied) else error.code
     return Outcome("failed" if isinstance(error, _PERMANENT) else "retry", code)

@@ -66,6 +66,8 @@ RULES: Mapping[str, Rule] = {
     "job.finished": Rule("job.failed", Severity.ALERT, "job", when=_failed),
     "turn.failed": Rule("turn.failed", Severity.ALERT, when=_unattended),
     "task.completed_by_peer": Rule("task.completed_by_peer", Severity.INFO),
+    "quota.exceeded": Rule("quota.exceeded", Severity.ALERT),
+    "quota.warned": Rule("quota.warned", Severity.WARNING),
     "skill.quarantined": Rule("skill.quarantined", Severity.ALERT, owner=False),
     "notification_hook.failing": Rule("hook.failing", Severity.ALERT, "hook", goes_out=False),
     "notification_hook.paused": Rule("hook.paused", Severity.ALERT, "hook", goes_out=False),

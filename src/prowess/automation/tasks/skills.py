@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from prowess.access.model import Decision
+from prowess.access.quotas.model import Quota, Use
 from prowess.automation.jobs.ledger import emit_job
 from prowess.automation.jobs.model import Job
 from prowess.automation.jobs.outcome import Outcome, outcome_of
@@ -19,17 +20,21 @@ from prowess.events.log import EventLog, Transaction
 from prowess.memory.service import MemoryService
 from prowess.secrets.service import SecretService
 from prowess.turns.background import BackgroundCall, BackgroundGate, Prepared, Unserved
+from prowess.turns.budgets import Budgets, exhausted_error
 from prowess.turns.definitions import BackgroundContext
 
 
 class SkillRunner(InstantRunner):
     """Runs background skills: those that compose one message inside the claim, those that execute outside."""
 
-    def __init__(self, log: EventLog, gate: BackgroundGate, memory: MemoryService, secrets: SecretService) -> None:
+    def __init__(
+        self, log: EventLog, gate: BackgroundGate, memory: MemoryService, secrets: SecretService, budgets: Budgets
+    ) -> None:
         self._log = log
         self._gate = gate
         self._memory = memory
         self._secrets = secrets
+        self._budgets = budgets
 
     def prepare(self, jobs: Sequence[Job]) -> Mapping[str, Any]:
         """What the gate has to know of each job whose row names all that a background skill needs."""
@@ -67,11 +72,13 @@ class SkillRunner(InstantRunner):
         """Compose and store each message under its job's id (B8)."""
         failed: dict[str, Outcome] = {}
         said: list[Message] = []
+        known = self._budgets.known(transaction.connection, transaction.tenant or "")
         for job in jobs:
             ready: _Ready = prepared[job.id]
             item = ready.call
             assert item.skill.compose is not None
             try:
+                self._use_up(transaction, item, known)
                 text = item.skill.compose(ready.payload(), item.agent.language)
             except Exception as error:
                 failed[job.id] = outcome_of(error, transaction.now)
@@ -86,9 +93,20 @@ class SkillRunner(InstantRunner):
         ready: _Ready = prepared[job.id]
         item = ready.call
         assert item.skill.execute is not None
+        with self._log.transaction(job.tenant) as transaction:
+            hold.fence(transaction.connection)
+            self._use_up(transaction, item, self._budgets.known(transaction.connection, job.tenant))
         context = self._context(job, item, hold)
         item.skill.execute(context, ready.payload())
         return Outcome("done", result=job.id)
+
+    def _use_up(self, transaction: Transaction, item: Prepared, known: Sequence[Quota]) -> None:
+        """Count a job on its budgets. Raises ``LimitExceeded('quota_exhausted')``: it is put off until one frees up."""
+        call = item.call
+        use = Use(call.tenant, call.user, call.agent, call.skill_id)
+        exhausted = self._budgets.use_up(transaction, use, item.skill.manifest, known)
+        if exhausted is not None:
+            raise exhausted_error(exhausted, transaction.now)
 
     def _context(self, job: Job, item: Prepared, hold: Hold) -> BackgroundContext:
         call, manifest = item.call, item.skill.manifest

@@ -198,7 +198,8 @@ class Permissions(Facade):
             return explain_skill(view, catalog, skill)
         request = TurnRequest(tenant, user, agent, "?", "explain", conversation or "explain")
         with self._parts.database.read() as connection:
-            return explain_tool(connection, self._parts.clock.now(), view, request, str(tool), arguments)
+            parts = self._parts
+            return explain_tool(connection, parts.clock.now(), view, request, str(tool), arguments, parts.budgets)
 
     def simulate(
         self,

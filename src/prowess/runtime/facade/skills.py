@@ -20,9 +20,11 @@ from prowess.skills.skill_md import read_skill_folder
 from prowess.skills.skill_writer import Form
 from prowess.skills.staging.service import Staged
 from prowess.skills.store import Binding
-from prowess.turns.definitions import SkillDefinition
+from prowess.turns.definitions import SkillDefinition, ToolSkill
 from prowess.turns.meta import skill_folder
 from prowess.turns.plan import TurnPlan
+from prowess.turns.questions import Call
+from prowess.turns.request import TurnRequest
 from prowess.turns.runs import SkillUsage, skill_usage
 from prowess.turns.view import Entry
 
@@ -77,7 +79,17 @@ class Skills(Facade):
         if scope not in tuple(ChatScope):
             raise InvalidInput("bad_scope", field="scope", known=[str(known) for known in ChatScope])
         view = self._view(tenant, user, agent)
-        return why_not(check_text(text, "text"), ChatScope(scope), view, self._parts.skills.catalog(tenant))
+        request = TurnRequest(tenant, user, agent, "?", "why", "why")
+
+        def over_budget(definition: SkillDefinition) -> bool:
+            if not isinstance(definition, ToolSkill):
+                return False
+            with self._parts.database.read() as connection:
+                call = Call(request, definition, 0, "en", None, view)
+                return self._parts.budgets.over_budget(connection, call) is not None
+
+        catalog = self._parts.skills.catalog(tenant)
+        return why_not(check_text(text, "text"), ChatScope(scope), view, catalog, over_budget)
 
     def skill_usage(self, *, since: datetime | None = None, tenant: str = DEFAULT_TENANT) -> list[SkillUsage]:
         """Which skills are used, by whom, with what success (U12), most used first. For operators."""

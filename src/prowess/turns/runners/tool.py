@@ -79,5 +79,5 @@ def failure_instruction(tool: ToolSkill, code: str, language: str) -> Instructio
     """What the agent says instead of a result: that it failed, and nothing invented (X2)."""
     name = tool.manifest.display_name or tool.manifest.id
     known = {"timeout": "tool_timeout", "invalid_input": "tool_invalid_input", "stopped": "tool_stopped"}
-    key = (known | {"tool_busy": "tool_busy"}).get(code, "tool_failed")
+    key = (known | {"tool_busy": "tool_busy", "quota_exhausted": "tool_over_budget"}).get(code, "tool_failed")
     return instruct(key, language, name=name)

@@ -1,0 +1,90 @@
+"""``prowess quotas``: budgets of calls, time, tokens and cost, and how much of them is gone (U9)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from prowess.cli.output import Db, Json, Tenant, command, opened, print_json, print_table, say, show
+
+app = typer.Typer(help="Budgets: how much may be used, and how much is gone.", no_args_is_help=True)
+
+
+def register(main: typer.Typer) -> None:
+    """Put the commands of this module on ``main``."""
+    main.add_typer(app, name="quotas")
+
+
+OfUser = Annotated[str | None, typer.Option("--user", help="For this user; * for each user by itself.")]
+OfAgent = Annotated[str | None, typer.Option("--agent", help="For this agent; * for each agent by itself.")]
+OfSkill = Annotated[str | None, typer.Option("--skill", help="For this skill; * for each skill by itself.")]
+SHOWN = ("resource", "window", "limit", "user", "agent", "skill")
+
+
+@app.command("list")
+@command
+def list_quotas(db: Db = None, as_json: Json = False, tenant: Tenant = "default") -> None:
+    """Show what is limited."""
+    with opened(db) as runtime:
+        found = [quota.to_json() for quota in runtime.quotas(tenant=tenant)]
+    if as_json:
+        print_json({"quotas": found})
+        return
+    rows = [(*(item[name] for name in SHOWN), item["id"]) for item in found]
+    print_table((*SHOWN, "id"), rows, empty=say("no_quotas"))
+
+
+@app.command("set")
+@command
+def set_quota(
+    resource: Annotated[
+        str, typer.Argument(help="calls, wall_ms, sandbox_ms, model_tokens or cost_micros (millionths of a currency).")
+    ],
+    limit: Annotated[int, typer.Argument(help="How much may be used in the window.")],
+    window: Annotated[str, typer.Option("--window", help="minute, hour, day, month (UTC) or total.")] = "day",
+    user: OfUser = None,
+    agent: OfAgent = None,
+    skill: OfSkill = None,
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+) -> None:
+    """Limit something, or change the limit that there is."""
+    with opened(db) as runtime:
+        quota = runtime.set_quota(resource, limit, window=window, user=user, agent=agent, skill=skill, tenant=tenant)
+    if as_json:
+        print_json(quota.to_json())
+    else:
+        show(say("quota_set", resource=quota.resource, limit=quota.limit, window=quota.window, id=quota.id))
+
+
+@app.command()
+@command
+def remove(
+    quota: Annotated[str, typer.Argument(help="Id of the quota.")],
+    db: Db = None,
+    as_json: Json = False,
+    tenant: Tenant = "default",
+) -> None:
+    """Take a limit away, with what it has counted."""
+    with opened(db) as runtime:
+        runtime.remove_quota(quota, tenant=tenant)
+    if as_json:
+        print_json({"id": quota, "removed": True})
+    else:
+        show(say("quota_removed", id=quota))
+
+
+@app.command()
+@command
+def usage(db: Db = None, as_json: Json = False, tenant: Tenant = "default") -> None:
+    """Show how much is used and reserved at this moment."""
+    with opened(db) as runtime:
+        found = [item.to_json() for item in runtime.quota_usage(tenant=tenant)]
+    if as_json:
+        print_json({"usage": found})
+        return
+    columns = ("resource", "window", "counter", "used", "reserved", "left", "limit", "until")
+    rows = [tuple(" ".join(item[name]) if name == "counter" else item[name] for name in columns) for item in found]  # type: ignore[arg-type]
+    print_table(columns, rows, empty=say("no_usage"))
