@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 MEBIBYTE = 1024 * 1024
@@ -88,9 +87,9 @@ class HostTraffic:
 class NetworkRecord:
     """What a run asked of the network."""
 
-    hosts: Mapping[str, HostTraffic] = MappingProxyType({})
+    hosts: Mapping[str, HostTraffic] = field(default_factory=dict)
     """by declared name; those that were reached"""
-    refusals: Mapping[Refusal, int] = MappingProxyType({})
+    refusals: Mapping[Refusal, int] = field(default_factory=dict)
     denied: tuple[str, ...] = ()
     """as ``SandboxResult.denied`` has them: ``network:host NAME``, each once, at most 50. The names are the script's
     words, cleaned of what is not printable: for the owner of the run, not for the audit log (R3)."""

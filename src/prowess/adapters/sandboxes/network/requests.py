@@ -32,7 +32,8 @@ def read_connect(head: bytes) -> str:
     """
     method, target, hosts = _read(head)
     if method != b"CONNECT":
-        raise Refused(Refusal.METHOD, target)
+        # Of a URL no more than whose it is: the rest may hold what the script would not show.
+        raise Refused(Refusal.METHOD, target.partition("://")[2].partition("/")[0] or target)
     found = read_target(target)
     if found is None:
         raise Refused(Refusal.TARGET, target)
