@@ -34,9 +34,15 @@ def process_in_namespace(module: str) -> Iterator[Call]:
     command = ["unshare", "--user", "--map-root-user", "--net", "--kill-child", sys.executable, "-m", module]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     child = subprocess.Popen(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        command,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
-    assert child.stdin is not None and child.stdout is not None
+    assert child.stdin is not None
+    assert child.stdout is not None
     sent, received = child.stdin, child.stdout
 
     def call(name: str, /, **arguments: Any) -> Any:
@@ -69,9 +75,10 @@ def serve_calls(functions: dict[str, Callable[..., Any]]) -> None:
 
 def bring_up(addresses: list[str]) -> None:
     """Give this namespace's loopback device more addresses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control, socket.socket(
-        socket.AF_INET6, socket.SOCK_DGRAM
-    ) as control6:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control,
+        socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as control6,
+    ):
         flags = struct.unpack_from("16xH", fcntl.ioctl(control, _SIOCGIFFLAGS, struct.pack("16sH14x", b"lo", 0)))[0]
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
         for number, text in enumerate(addresses):

@@ -5,7 +5,6 @@ Runs in a namespace (``tests.support.namespaces``); its functions are called fro
 
 from __future__ import annotations
 
-import dataclasses
 import socket
 import ssl
 import tempfile
@@ -19,11 +18,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.support import hellos, namespaces
+from tests.support.certificates import make
+
 from prowess.adapters.sandboxes.network.forward import Forwarder
 from prowess.adapters.sandboxes.network.model import NetworkLimits
 from prowess.adapters.sandboxes.network.proxy import FilteringProxy
-from tests.support import hellos, namespaces
-from tests.support.certificates import make
 
 API = "api.example.test"
 OTHER = "other.example.test"
@@ -167,11 +167,13 @@ def raw(hosts: list[str], sent: str, **given: Any) -> dict[str, Any]:
     return report | {"received": received.decode("latin-1")}
 
 
-def tunnel(hosts: list[str], host: str, first: str, **given: Any) -> dict[str, Any]:
-    """What comes out of a tunnel to ``host`` after these first bytes (latin-1), until it closes."""
+def tunnel(hosts: list[str], host: str, first: str, end: bool = False, **given: Any) -> dict[str, Any]:
+    """What comes out of a tunnel to ``host`` after these first bytes (latin-1), until it closes; ``end``: no more is said."""
     with running(hosts, **given) as (run, report), run.connect() as connection:
         report["connected"] = _connect(connection, host)
         connection.sendall(first.encode("latin-1"))
+        if end:
+            connection.shutdown(socket.SHUT_WR)
         received = _rest(connection)
     return report | {"received": received.decode("latin-1")}
 
@@ -229,7 +231,6 @@ def flood(hosts: list[str], count: int, **given: Any) -> dict[str, Any]:
 
 def leave_open(hosts: list[str], **given: Any) -> dict[str, Any]:
     """A run that ends while a tunnel is open."""
-    threads = threading.active_count()
     with running(hosts, **given) as (run, report):
         connection = run.connect()
         report["connected"] = _connect(connection, API)
@@ -237,7 +238,8 @@ def leave_open(hosts: list[str], **given: Any) -> dict[str, Any]:
         connection.recv(1)
     report["rest"] = len(_rest(connection)) > 0
     connection.close()
-    return report | {"threads": threading.active_count() - threads}
+    left = [thread.name for thread in threading.enumerate() if thread.name in ("prowess-network", "forward")]
+    return report | {"threads": left}
 
 
 def measure(hosts: list[str], count: int, mebibytes: int) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class HelloReader:
         """
         self._message += fragment
         message = self._message
-        if message[0] != _CLIENT_HELLO:
+        if message[:1] != bytes((_CLIENT_HELLO,)):
             raise BadHello("no client hello")
         if len(message) < 4:
             return None

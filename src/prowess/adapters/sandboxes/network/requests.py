@@ -56,7 +56,9 @@ def _read(head: bytes) -> tuple[bytes, str, list[str]]:
         request = reader.next_event()
     except h11.RemoteProtocolError:
         raise Refused(Refusal.REQUEST) from None
-    if not isinstance(request, h11.Request) or reader.trailing_data[0]:
+    if not isinstance(request, h11.Request) or request.http_version not in (b"1.0", b"1.1"):
+        raise Refused(Refusal.REQUEST)
+    if reader.trailing_data[0]:  # it ended before the end that was waited for
         raise Refused(Refusal.REQUEST)
     target = request.target.decode("latin-1")
     if request.method == b"CONNECT" and any(name in _BODIES for name, _ in request.headers):
