@@ -77,6 +77,15 @@ def test_b8_rows_that_are_known_are_left_alone_and_not_counted(database: Databas
         INSERT.run(connection, first)
 
 
+def test_b8_many_rows_keep_their_order_and_only_new_ones_are_counted(database: Database) -> None:
+    rows = [(f"id {number}", number, None, None) for number in range(237)]
+    with database.write() as connection:
+        assert INSERT_NEW.run(connection, rows[20:140]) == 120
+        assert INSERT_NEW.run(connection, rows) == 117
+        stored = connection.execute(select(THINGS.c.id).order_by(THINGS.c.seq)).scalars().all()
+    assert stored == [row[0] for row in [*rows[20:140], *rows[:20], *rows[140:]]]
+
+
 def test_u4_secrets_are_redacted_in_many_rows(database: Database) -> None:
     secret = 'quo"ted \\ 秘密 value'
     with database.write(Redactor([secret])) as connection:

@@ -13,11 +13,9 @@ from prowess.kernel.clock import to_ms
 
 _INSERT_NEW = Many.insert(messages, MESSAGE_COLUMNS, ignore_known=True)
 _COUNT_MANY = Many(
-    sqlite="UPDATE conversations SET message_count = message_count + ?, last_message_at = ?, last_reply_id = ?"
-    " WHERE tenant = ? AND kind = ? AND id = ?",
-    postgresql="UPDATE conversations AS c SET message_count = c.message_count + said.added, last_message_at = said.at,"
+    "UPDATE conversations AS c SET message_count = c.message_count + said.added, last_message_at = said.at,"
     " last_reply_id = said.reply FROM {said} WHERE c.tenant = said.tenant AND c.kind = said.kind AND c.id = said.id",
-    columns={"added": "bigint", "at": "bigint", "reply": "text", "tenant": "text", "kind": "text", "id": "text"},
+    {"added": "bigint", "at": "bigint", "reply": "text", "tenant": "text", "kind": "text", "id": "text"},
 )
 # Sorted, so that two writers take the locks in the same order.
 _LOCK_CHATS = (

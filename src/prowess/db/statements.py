@@ -10,6 +10,7 @@ import json
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import (
@@ -149,17 +150,19 @@ class Statement:
 
 
 class Many:
-    """One change, written once for each dialect, for many rows at a time.
+    """One change for many rows at a time, in the words of both dialects: it names the rows ``{said}``.
 
-    SQLite runs it for every row; PostgreSQL once, over an array of each column's values (``unnest``): a statement a row
-    costs it several times what the row does. A column that holds the same in every row is sent once.
+    PostgreSQL runs it once, over an array of each column's values (``unnest``): a statement a row costs it several
+    times what the row does. A column that holds the same in every row is sent once. SQLite runs it over ``VALUES``,
+    fifty rows at a time, so that other threads go on meanwhile; the rest one by one, which needs no statement for
+    every number.
     """
 
-    def __init__(self, *, sqlite: str, postgresql: str, columns: Mapping[str, str]) -> None:
-        """``postgresql`` names the rows ``{said}``; ``columns``: names and types, in the order of the values."""
-        self._sqlite = sqlite
-        self._postgresql = postgresql
+    def __init__(self, sql: str, columns: Mapping[str, str]) -> None:
+        """``columns``: names and types, in the order of the values."""
+        self._sql = sql
         self._columns = dict(columns)
+        self._block, self._single = self._listed(_BLOCK), self._listed(1)
         self._written: dict[tuple[bool, ...], str] = {}
 
     @classmethod
@@ -167,13 +170,10 @@ class Many:
         """Insert rows, in their order, that have these columns; ``ignore_known``: but none whose key is taken."""
         types = [next(word for kind, word in _TYPES if isinstance(table.c[name].type, kind)) for name in columns]
         names = ", ".join(columns)
-        into = f"INSERT INTO {table.name} ({names})"
-        end = " ON CONFLICT DO NOTHING" if ignore_known else ""
-        return cls(
-            sqlite=f"{into} VALUES ({', '.join('?' * len(columns))}){end}",
-            postgresql=f"{into} SELECT {names} FROM {{said}}{end}",
-            columns=dict(zip(columns, types, strict=True)),
-        )
+        # SQLite needs the WHERE to tell the ON of a conflict from that of a join.
+        end = " WHERE true ON CONFLICT DO NOTHING" if ignore_known else ""
+        sql = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {{said}}{end}"
+        return cls(sql, dict(zip(columns, types, strict=True)))
 
     def run(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> int:
         """Carry it out; returns how many rows it touched. Raises ``sqlalchemy.exc.IntegrityError``."""
@@ -182,8 +182,20 @@ class Many:
         redactor = connection.connection.info.get(REDACTOR)
         if redactor is not None:
             rows = [redacted(redactor, tuple(row)) for row in rows]
-        if connection.dialect.name == "sqlite":
-            return int(_execute(connection, self._sqlite, rows, many=True).rowcount)
+        return (
+            self._run_blocks(connection, rows) if connection.dialect.name == "sqlite" else self._run(connection, rows)
+        )
+
+    def _run_blocks(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> int:
+        touched, whole = 0, len(rows) - len(rows) % _BLOCK
+        for start in range(0, whole, _BLOCK):
+            values = list(chain.from_iterable(rows[start : start + _BLOCK]))
+            touched += int(_execute(connection, self._block, values).rowcount)
+        if whole < len(rows):
+            touched += int(_execute(connection, self._single, rows[whole:], many=True).rowcount)
+        return touched
+
+    def _run(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> int:
         values = list(zip(*rows, strict=True))
         same = _same(values) if len(rows) >= _WORTH_COMPARING else (False,) * len(values)
         sql = self._written.get(same) or self._write(same)
@@ -192,6 +204,12 @@ class Many:
         parameters = [value for value, _ in sorted(zip(sent, same, strict=True), key=lambda item: not item[1])]
         return int(_execute(connection, sql, parameters).rowcount)
 
+    def _listed(self, count: int) -> str:
+        """The statement for SQLite, over so many rows."""
+        chosen = ", ".join(f"column{number} AS {name}" for number, name in enumerate(self._columns, 1))
+        row = f"({', '.join('?' * len(self._columns))})"
+        return self._sql.format(said=f"(SELECT {chosen} FROM (VALUES {', '.join([row] * count)})) AS said")
+
     def _write(self, same: tuple[bool, ...]) -> str:
         columns = list(zip(self._columns.items(), same, strict=True))
         chosen = [f"%s::{kind} AS {name}" for (name, kind), once in columns if once]
@@ -199,10 +217,12 @@ class Many:
         arrays = ", ".join(f"%s::{kind}[]" for _, kind in varied)
         names = ", ".join(name for name, _ in varied)
         said = f"(SELECT {', '.join([*chosen, 'many.*'])} FROM unnest({arrays}) AS many({names})) AS said"
-        sql = self._written[same] = self._postgresql.format(said=said)
+        sql = self._written[same] = self._sql.format(said=said)
         return sql
 
 
+_BLOCK = 50
+"""rows in one statement of SQLite's; more gain nothing, and cost more to prepare"""
 _WORTH_COMPARING = 16
 """rows; fewer are not worth a statement of their own for the columns that are the same in all"""
 

@@ -43,6 +43,8 @@ def bound_entries(
     catalog: Catalog[D], bindings: Iterable[Binding], sample: Sample = NOBODY
 ) -> tuple[CatalogEntry[D], ...]:
     """The candidates, by id."""
+    if bindings == () and not catalog.partial:
+        return catalog.entries
     disabled: set[str] = set()
     pins: dict[str, str] = {}
     for binding in sorted(bindings, key=lambda item: item.target_kind):  # "agent" first, so that a user's pin wins

@@ -7,7 +7,6 @@ inside the transaction that claims it, over the grants and bindings of that mome
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -43,8 +42,7 @@ class BackgroundCall(NamedTuple):
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """What was learned of a call outside the transaction."""
 
     call: BackgroundCall
@@ -169,7 +167,7 @@ class BackgroundGate:
             return item
         attempt = item.view.attempt(item.call.skill_id, None, "write", None)
         verdicts = ask_guards(self._guards, attempt)
-        return replace(item, guards=verdicts)
+        return item._replace(guards=verdicts)
 
 
 def _chosen(bindings: Mapping[tuple[TargetKind, str], list[Binding]], call: BackgroundCall) -> list[Binding]:
@@ -182,7 +180,7 @@ class _Looks:
     def __init__(self, catalog: Catalog[SkillDefinition]) -> None:
         self._catalog = catalog
         self._needed: dict[tuple[str, str], tuple[PermissionRequirement, ...]] = {}
-        self._reaches: dict[tuple[str, str, str, Rights], Verdict] = {}
+        self._reaches: dict[tuple[str, str, str, int], Verdict] = {}
 
     def at(self, call: BackgroundCall, agent: Agent, view: TurnView) -> Prepared | Unserved:
         skill_id, version = skill = call.skill_id, call.version
@@ -195,7 +193,8 @@ class _Looks:
         if view.policies.rules:
             reach = _reach(view, call, entry.source)  # rules may name the user
         else:
-            key = (call.agent, skill_id, version, view.rights)
+            # By identity, which costs less than equality: the rights of the whole batch are alive here.
+            key = (call.agent, skill_id, version, id(view.rights))
             known = self._reaches.get(key)
             reach = known or self._reaches.setdefault(key, _reach(view, call, entry.source))
         return Prepared(call, entry.definition, agent, view, reach, (), requirements)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from prowess.access.capabilities import CallSurface, Capabilities, GroupCapability, SkillCapability
 from prowess.access.filters import EVERYTHING, SkillFilter
-from prowess.access.model import Mode, RuleVerdict, Verb, Verdict
+from prowess.access.model import NO_RULE, Mode, RuleVerdict, Verb, Verdict
 from prowess.access.policies import NO_POLICIES, Attempt, PolicySet
 from prowess.access.surface import CapabilitySurface, GroupId, SkillKey
 from prowess.kernel.names import normalise_skill_name
@@ -106,6 +106,8 @@ class TurnView:
         self, skill: str, tool: str | None = None, verb: Verb = "write", resource: str | None = None
     ) -> RuleVerdict:
         """What the policies say, of this agent and of those that delegated to it: the strictest."""
+        if not self.policies.rules:
+            return NO_RULE
         attempt = self.attempt(skill, tool, verb, resource)
         verdict = self.policies.judge(attempt)
         for agent in self.rights.above:

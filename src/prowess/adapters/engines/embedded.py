@@ -27,8 +27,13 @@ YOUNG_AT_ONCE = 2
 """batches that may have begun within ``PATIENCE``: more would only wait for each other"""
 PATIENCE = 0.1
 """seconds; what takes longer is a batch of slow jobs, which wait for others, and quick ones do not wait for them"""
+AHEAD = 4
+"""batches that one look finds beyond those that can begin, where there is a backlog"""
+LOOK_LASTS = 0.25
+"""seconds that what a look found is begun from: that long, what has just become due may wait behind a backlog"""
 SWEEP_REST = timedelta(milliseconds=100)
-"""between two sweeps, where work follows work"""
+"""between two sweeps, where work follows work: at the least, and ten times as long as the last sweep took"""
+SWEEP_SHARE = 10
 GRACE = timedelta(seconds=10)
 """how long what runs is waited for when the engine stops"""
 
@@ -80,8 +85,11 @@ class _Dispatcher:
         self._running: set[asyncio.Task[None]] = set()
         self._taken: set[str] = set()
         """ids that are being run here"""
+        self._ahead: list[str] = []
+        """ids that were due at the last look, and have not begun"""
+        self._looked = 0.0
         self._young = 0
-        self._swept: float | None = None
+        self._sweep_again: float | None = None
 
     async def serve(self, woken: asyncio.Event, stop: asyncio.Event) -> None:
         stopping = asyncio.create_task(stop.wait())
@@ -101,29 +109,42 @@ class _Dispatcher:
         """Everything that can be begun now; returns when something is next due."""
         try:
             next_due = await self._sweep()
-            free = min(BATCHES_AT_ONCE - len(self._running), YOUNG_AT_ONCE - self._young)
-            # Those that run, those that can begin, and some that show when there is more to do.
-            look = len(self._taken) + (free + 1) * BATCH
-            due = await self._hop(self._looks, lambda: self._work.due(look)) if free > 0 else []
+            free = max(0, min(BATCHES_AT_ONCE - len(self._running), YOUNG_AT_ONCE - self._young))
+            later = await self._look(free) if free > 0 else []
         except StorageError as error:
             logger.warning("the ledger cannot be read: %s", error.code)
             return None
-        now = self._clock.now()
-        ready = [job_id for job_id, at in due if at <= now and job_id not in self._taken]
-        for start in range(0, len(ready), BATCH)[: max(free, 0)]:
+        ready, self._ahead = self._ahead[: free * BATCH], self._ahead[free * BATCH :]
+        for start in range(0, len(ready), BATCH):
             self._begin(ready[start : start + BATCH], woken)
-        later = [at for job_id, at in due if at > now and job_id not in self._taken]
+        now = self._clock.now()
         return min([*later, *([next_due] if next_due is not None and next_due > now else [])], default=None)
+
+    async def _look(self, free: int) -> list[datetime]:
+        """Find what is due, unless enough of that is known; returns when what was found beside it is due."""
+        loop = asyncio.get_running_loop()
+        if len(self._ahead) >= free * BATCH and loop.time() < self._looked + LOOK_LASTS:
+            return []
+        # Those that run, those that can begin, and the next of a backlog.
+        look = len(self._taken) + (free + AHEAD) * BATCH
+        self._looked = loop.time()
+        due = await self._hop(self._looks, lambda: self._work.due(look))
+        now = self._clock.now()
+        due = [item for item in due if item[0] not in self._taken]
+        self._ahead = [job_id for job_id, at in due if at <= now]
+        return [at for _, at in due if at > now]
 
     async def _sweep(self) -> datetime | None:
         """Sweep, unless it was done a moment ago and work goes on; returns when something is next due."""
         loop = asyncio.get_running_loop()
-        if self._swept is not None:
-            again = self._swept + SWEEP_REST.total_seconds() - loop.time()
-            if again > 0 and self._running:
-                return self._clock.now() + timedelta(seconds=again)
+        began = loop.time()
+        goes_on = self._running or self._ahead
+        if self._sweep_again is not None and goes_on and began < self._sweep_again:
+            return self._clock.now() + timedelta(seconds=self._sweep_again - began)
         next_due = await self._hop(self._looks, self._work.sweep)
-        self._swept = loop.time()
+        took = loop.time() - began
+        rest = max(SWEEP_REST.total_seconds(), min(SWEEP_SHARE * took, self._poll.total_seconds()))
+        self._sweep_again = loop.time() + rest
         return next_due
 
     def _begin(self, ids: list[str], woken: asyncio.Event) -> None:

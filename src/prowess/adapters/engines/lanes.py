@@ -1,4 +1,4 @@
-"""Many deliveries, one call: a queue hands over few ids at a time, while the ledger is quickest with a hundred."""
+"""Many deliveries, one call: a queue hands over few ids at a time, while the ledger is quickest with two hundred."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 class LaneSettings:
     """How deliveries become calls."""
 
-    size: int = 100
+    size: int = 200
     """ids in one call, about: a delivery is not divided"""
     gather: float = 0.002
     """seconds that a call waits for more ids"""

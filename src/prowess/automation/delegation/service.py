@@ -29,7 +29,7 @@ from prowess.chat.service import ChatService
 from prowess.chat.tags import check_tags
 from prowess.errors import Conflict, Denied, InvalidInput, LimitExceeded, NotFound, ProwessError
 from prowess.events.followers import Follower
-from prowess.events.log import EventLog, Transaction
+from prowess.events.log import EventLog, Transaction, events
 from prowess.events.model import SYSTEM, Actor, DecisionWord, Event
 from prowess.kernel.canonical import digest
 from prowess.kernel.clock import from_ms
@@ -47,6 +47,12 @@ from prowess.turns.suspended import find_suspended
 
 FOLLOWER = "delegations"
 _LOST = "lease_lost"
+_CONCERNING = (
+    (events.c.type == "turn.continued")
+    & (events.c.chat_kind == "conversation")
+    & (events.c.chat_id == events.c.message_id)
+)
+"""that a delegate's turn went on: its conversation has the id of its only message"""
 _WORDS: dict[TaskStatus, DecisionWord] = {
     TaskStatus.COMPLETED: "succeeded",
     TaskStatus.FAILED: "failed",
@@ -62,7 +68,7 @@ class DelegationService:
         self._ids = ids
         self._chat = chat
         self._engine = engine
-        self._follower = Follower(log, FOLLOWER, self._handle)
+        self._follower = Follower(log, FOLLOWER, self._handle, only=_CONCERNING)
 
     def delegate(
         self,
@@ -202,10 +208,8 @@ class DelegationService:
             found = find_delegation(transaction.connection, made.child.tenant, made.id)
         return found or made
 
-    def _handle(self, transaction: Transaction, events: Sequence[Event]) -> None:
-        for event in events:
-            if event.type != "turn.continued" or event.chat_kind != "conversation" or event.chat_id != event.message_id:
-                continue  # a delegate's conversation has the id of its only message
+    def _handle(self, transaction: Transaction, found: Sequence[Event]) -> None:
+        for event in found:
             made = find_delegation(transaction.connection, event.tenant, event.message_id or "")
             if made is None or made.status is not TaskStatus.WAITING:
                 continue

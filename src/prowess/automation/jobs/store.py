@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pydantic_core import from_json
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -354,32 +354,16 @@ def to_job(row: Sequence[Any]) -> Job:
         planned, attempt_at, attempts, max_attempts, revision, owner, epoch, until, error_code, result,
         trigger, slot, created, started, finished,
     ) = row  # fmt: skip
-    content = json.loads(payload)
+    content = from_json(payload)
     if not isinstance(content, dict):
         raise ValueError("the payload of a job is an object")
+    chat = None if chat_kind is None else ChatRef(chat_kind, chat_id)
+    skill = None if skill_id is None else (skill_id, version)
+    lease = None if owner is None else Lease(owner, epoch, from_ms(until or 0))
+    # In the order of the record: names would take as long again.
     return Job(
-        id=job_id,
-        tenant=tenant,
-        user=user,
-        agent=agent,
-        chat=None if chat_kind is None else ChatRef(chat_kind, chat_id),
-        task=_TASKS.get(task) or Task(task),
-        skill=None if skill_id is None else (skill_id, version),
-        grant_id=grant,
-        payload=content,
-        status=_STATUSES.get(status) or JobStatus(status),
-        planned_at=from_ms(planned),
-        next_attempt_at=from_ms(attempt_at),
-        attempts=attempts,
-        max_attempts=max_attempts,
-        revision=revision,
-        epoch=epoch,
-        lease=None if owner is None else Lease(owner, epoch, from_ms(until or 0)),
-        error_code=error_code,
-        result=result,
-        trigger=trigger,
-        slot=slot,
-        created_at=from_ms(created),
-        started_at=None if started is None else from_ms(started),
-        finished_at=None if finished is None else from_ms(finished),
-    )
+        job_id, tenant, user, agent, chat, _TASKS.get(task) or Task(task), skill, grant, content,
+        _STATUSES.get(status) or JobStatus(status), from_ms(planned), from_ms(attempt_at), attempts, max_attempts,
+        revision, epoch, lease, error_code, result, trigger, slot, from_ms(created),
+        None if started is None else from_ms(started), None if finished is None else from_ms(finished),
+    )  # fmt: skip

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -285,8 +284,7 @@ class Worker:
             until = transaction.now + self._lease
             claim(transaction.connection, [job.id], self.name, transaction.now_ms, to_ms(until))
             emit_job(transaction, "job.started", job, attempt=job.attempts + 1, late_ms=_late(job, transaction))
-            return replace(
-                job,
+            return job._replace(
                 status=JobStatus.RUNNING,
                 revision=job.revision + 1,
                 attempts=job.attempts + 1,
@@ -323,8 +321,7 @@ class Worker:
     def _end(self, runner: Runner, transaction: Transaction, job: Job, outcome: Outcome) -> None:
         """Record how an attempt ended: of a running job, or of a pending one that never ran by itself."""
         if job.status is not JobStatus.RUNNING:
-            job = replace(job, attempts=job.attempts + 1)
-            pending = replace(job, attempts=job.attempts - 1)
+            pending, job = job, job._replace(attempts=job.attempts + 1)
         else:
             pending = job
         then = follow(job, outcome, transaction.now, self._chance())
