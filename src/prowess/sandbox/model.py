@@ -90,7 +90,7 @@ class SandboxJob:
     """One script with its files and its input."""
 
     files: tuple[ScriptFile, ...]
-    """laid out read-only below ``/work``"""
+    """laid out read-only below ``/skill``"""
     script: str
     """the path of the Python file to run, among ``files``"""
     entry: str

@@ -1,0 +1,180 @@
+"""Process 1 of a sandbox: takes one job over its channel, starts the script, watches, reaps, reports, ends.
+
+The script never has the control channel: it is closed before the script's process starts, and no process of the sandbox
+can look into this one. Runs with the standard library of Python 3.9 alone; frames are four bytes of length and JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import os
+import select
+import signal
+import time
+from typing import Any
+
+from prowess.adapters.sandboxes.bubblewrap.guest import kernel, script
+
+_WATCH_MS = 20
+"""how often the memory of all processes is added up"""
+_MAX_ARTIFACTS = 100
+
+
+def serve(control: int, channel: int, setting: dict[str, Any]) -> None:
+    """Take the job, run it, report. ``setting`` is what the host knows before there is a job."""
+    # Python's own handler would turn a SIGINT that the script sends into an exception here.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    kernel.hide_memory()
+    kernel.no_new_privileges()
+    kernel.install_filter(base64.b64decode(setting["boot_filter"]))
+    abi = kernel.landlock_version()
+    gc.collect()
+    gc.freeze()
+    _send(control, {"ready": {"landlock": abi}})
+    job = _receive(control)
+    if job is None:
+        return
+    _lay_out(job["files"])
+    report = _run(job, setting, control, channel, abi)
+    report["artifacts"] = _artifacts(setting["artifact_bytes"]) if report["reason"] == "exit" else []
+    _send(control, report)
+
+
+def _run(job: dict[str, Any], setting: dict[str, Any], control: int, channel: int, abi: int) -> dict[str, Any]:
+    started = time.monotonic()
+    deadline = started + setting["wall_ms"] / 1000
+    child = os.fork()
+    if child == 0:
+        os.close(control)
+        script.become(job, setting, channel, abi)
+    os.close(channel)
+    reason = _watch(child, control, deadline, setting)
+    ended = time.monotonic()
+    _kill_all()
+    status, peak_kb = _reap(child)
+    return {"reason": reason, "status": status, "peak_kb": peak_kb, "duration_ms": (ended - started) * 1000}
+
+
+def _kill_all() -> None:
+    """All but this process."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _watch(child: int, control: int, deadline: float, setting: dict[str, Any]) -> str:
+    """Wait for the end of the script's process, its time, the host's word, or too much memory."""
+    ended = os.pidfd_open(child)
+    baseline = _own_kb("self")
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.register(control, select.POLLIN)
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return "timeout"
+        events = dict(poll.poll(min(_WATCH_MS, left * 1000 + 1)))
+        if ended in events:
+            return "exit"
+        if control in events:
+            return "cancel"
+        if _held_kb(baseline) > setting["memory_mb"] * 1024:
+            return "memory"
+
+
+def _held_kb(baseline: int) -> int:
+    """The memory of all processes here but this one, beyond what each has from it by being forked."""
+    held = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit() and name != "1":
+            held += max(_own_kb(name) - baseline, 0)
+    return held
+
+
+def _own_kb(process: str) -> int:
+    """Anonymous and shared memory of a process in KiB, as the kernel says; 0 where it has ended."""
+    try:
+        with open("/proc/" + process + "/status", "rb") as found:
+            lines = found.read().split(b"\n")
+        return sum(int(line.split()[1]) for line in lines if line.startswith((b"RssAnon:", b"RssShmem:")))
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _reap(child: int) -> tuple[int, int]:
+    """The wait status of the script's process, and the most memory that any process here held."""
+    status, peak = 0, 0
+    while True:
+        try:
+            pid, found, usage = os.wait4(-1, 0)
+        except ChildProcessError:
+            return status, peak
+        peak = max(peak, usage.ru_maxrss)
+        if pid == child:
+            status = found
+
+
+def _lay_out(files: list[dict[str, Any]]) -> None:
+    for entry in files:
+        path = "/skill/" + entry["path"]
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        mode = 0o755 if entry["executable"] else 0o644
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        try:
+            view = memoryview(base64.b64decode(entry["content"]))
+            while view:
+                view = view[os.write(made, view) :]
+        finally:
+            os.close(made)
+
+
+def _artifacts(limit: int) -> list[dict[str, Any]] | None:
+    """The regular files below ``/out``; null where there are too many or too large ones. All others are dead by now."""
+    found: list[dict[str, Any]] = []
+    total = 0
+    for folder, _, names, folder_fd in os.fwalk("/out"):
+        for name in sorted(names):
+            try:
+                opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
+            except OSError:
+                continue
+            with os.fdopen(opened, "rb") as file:
+                what = os.fstat(opened)
+                if what.st_mode & 0o170000 != 0o100000:
+                    continue
+                total += what.st_size
+                if total > limit or len(found) >= _MAX_ARTIFACTS:
+                    return None
+                content = base64.b64encode(file.read(limit + 1)).decode()
+            path = os.path.join(folder, name)[len("/out/") :]
+            found.append({"path": path, "content": content, "executable": bool(what.st_mode & 0o100)})
+    return found
+
+
+def _send(control: int, message: Any) -> None:
+    frame = json.dumps(message).encode()
+    view = memoryview(len(frame).to_bytes(4, "big") + frame)
+    while view:
+        view = view[os.write(control, view) :]
+
+
+def _receive(control: int) -> dict[str, Any] | None:
+    head = _exactly(control, 4)
+    if head is None:
+        return None
+    body = _exactly(control, int.from_bytes(head, "big"))
+    found: dict[str, Any] | None = None if body is None else json.loads(body)
+    return found
+
+
+def _exactly(control: int, count: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < count:
+        chunk = os.read(control, count - len(parts))
+        if not chunk:
+            return None
+        parts += chunk
+    return bytes(parts)

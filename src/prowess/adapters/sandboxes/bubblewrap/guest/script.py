@@ -1,0 +1,243 @@
+"""The process of a script: gives up what it may not touch, runs the script, says how it ended.
+
+Runs inside the sandbox with the standard library of Python 3.9 alone. What is said here about the end is the script's
+word: the host believes it where it accuses the script, and never where time, memory or success are concerned.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+import resource
+import sys
+from collections.abc import Callable
+from types import CodeType, ModuleType, TracebackType
+from typing import Any, NoReturn
+
+from prowess.adapters.sandboxes.bubblewrap.guest import kernel, prowess_skill
+
+_MEBIBYTE = 1024 * 1024
+_READ = kernel.READ_FILE | kernel.READ_DIR
+_WRITE = kernel.WRITE_FILE | kernel.TRUNCATE | kernel.MAKE_REG | kernel.MAKE_DIR | _READ
+_DELETE = kernel.REMOVE_FILE | kernel.REMOVE_DIR | kernel.READ_DIR
+_SCRATCH = _WRITE | _DELETE | kernel.REFER | kernel.MAKE_SYM | kernel.MAKE_FIFO | kernel.MAKE_SOCK
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_PROXY_PORT = 3128
+_REFUSED = (errno.EPERM, errno.EACCES, errno.EROFS)
+_CUT_OFF = (errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT)
+_OURS = ("/skill/", "/tmp/", "/out/", "/usr/", "/lib", "/dev/", "/proc/")
+_MAX_TEXT = 500
+
+
+def become(job: dict[str, Any], setting: dict[str, Any], channel: int, abi: int) -> NoReturn:
+    """Turn this process into that of the script; never returns."""
+    code = 1
+    try:
+        os.setsid()
+        _give_up(setting, abi)
+        prowess_skill._channel = channel
+        prowess_skill.input = job["input"]
+        code = _ended(job)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException as error:
+        try:
+            prowess_skill._send({"failure": _describe(error)})
+        except BaseException:
+            pass
+    finally:
+        os._exit(code)
+
+
+def _give_up(setting: dict[str, Any], abi: int) -> None:
+    memory = setting["memory_mb"] * _MEBIBYTE
+    limits = [
+        (resource.RLIMIT_AS, memory + _address_space()),
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_NPROC, setting["processes"] + 1),
+        (resource.RLIMIT_NOFILE, 256),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, setting["file_bytes"]),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_CPU, setting["wall_ms"] // 1000 * setting["processes"] + 1),
+    ]
+    for limit, value in limits:
+        resource.setrlimit(limit, (value, value))
+    kernel.restrict(_rules(setting), {_PROXY_PORT: 1} if setting["hosts"] else {}, abi)
+    kernel.install_filter(base64.b64decode(setting["script_filter"]))
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm", "rb") as found:
+        return int(found.read().split()[0]) * resource.getpagesize()
+
+
+def _rules(setting: dict[str, Any]) -> list[tuple[str, int]]:
+    """Paths and what may be done below them."""
+    rules = [
+        ("/usr", _READ),
+        ("/skill", _READ),
+        ("/proc", _READ),
+        ("/etc", _READ),
+        ("/tmp", _SCRATCH),
+        ("/out", _SCRATCH),
+    ]
+    rules += [("/dev/" + name, kernel.READ_FILE | kernel.WRITE_FILE) for name in _DEVICES]
+    rules += [(path, _READ) for path in setting["read"] + setting["interpreter"]]
+    both = set(setting["write"]) & set(setting["delete"])
+    rules += [(path, _WRITE | (kernel.REFER if path in both else 0)) for path in setting["write"]]
+    rules += [(path, _DELETE | (kernel.REFER if path in both else 0)) for path in setting["delete"]]
+    return rules
+
+
+def _ended(job: dict[str, Any]) -> int:
+    """Run the script to its end: the exit code of the process."""
+    try:
+        value = _call(job)
+        message = json.dumps({"result": value}, allow_nan=False)
+    except SystemExit as leaving:
+        if leaving.code in (None, 0):
+            prowess_skill._send({"result": prowess_skill._output})
+            return 0
+        prowess_skill._send(
+            {"failure": {"kind": "exit", "exception": "SystemExit", "message": str(leaving.code)[:_MAX_TEXT]}}
+        )
+        return 3
+    except BaseException as error:
+        failure = _describe(error)
+        _show(error)
+        prowess_skill._send({"failure": failure})
+        return 3
+    prowess_skill._send(json.loads(message))
+    return 0
+
+
+def _call(job: dict[str, Any]) -> Any:
+    path = "/skill/" + job["script"]
+    with open(path, "rb") as file:
+        source = file.read()
+    code = compile(source, path, "exec", dont_inherit=True)
+    name = _entry(code, job["entry"])
+    module = ModuleType("__main__" if name is None else "prowess_script")
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    sys.argv = [path]
+    sys.path[:0] = [os.path.dirname(path), "/skill"]
+    for known in [known for known in sys.modules if known.split(".")[0] == "prowess"]:
+        del sys.modules[known]
+    exec(code, module.__dict__)
+    if name is None:
+        return prowess_skill._output
+    value = _with_input(getattr(module, name), job["input"])
+    if hasattr(value, "__await__"):
+        import asyncio
+
+        value = asyncio.run(_awaited(value))
+    return prowess_skill._output if value is None and prowess_skill._has_output else value
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+def _entry(code: CodeType, wanted: str) -> str | None:
+    """The function to call: one of the names, defined at the top of the file."""
+    defined = {constant.co_name for constant in code.co_consts if isinstance(constant, CodeType)}
+    return next((name for name in (wanted, "main", "run") if name in defined and name in code.co_names), None)
+
+
+def _with_input(function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """Keyword arguments, or one object where the function takes a single ``params`` or ``input``."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return function(**given)
+    names = code.co_varnames[: code.co_argcount]
+    alone = code.co_argcount == 1 and not code.co_kwonlyargcount and not code.co_flags & 0x0C
+    if alone and (code.co_posonlyargcount == 1 or (names[0] in ("params", "input") and names[0] not in given)):
+        return function(given)
+    return function(**given)
+
+
+def _describe(error: BaseException) -> dict[str, Any]:
+    """Kind, class, message and place of what the script raised."""
+    file, line = _place(error.__traceback__)
+    kind, denied = _kind(error)
+    found = {"kind": kind, "exception": type(error).__name__[:100], "message": _text(error), "denied": denied}
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = str(error.filename), error.lineno or 0
+    return {**found, "file": file[len("/skill/") :] if file.startswith("/skill/") else file, "line": line}
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:_MAX_TEXT]
+    except BaseException:
+        return ""
+
+
+def _kind(error: BaseException) -> tuple[str, list[str]]:
+    asked = getattr(error, "asked", None)
+    if isinstance(error, prowess_skill.Refused):
+        return "denied", [str(asked)[:_MAX_TEXT]]
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return "memory", []
+    if isinstance(error, ValueError) and "raise maximum limit" in _text(error):
+        return "denied", ["limit"]
+    if isinstance(error, RuntimeError) and "start new thread" in _text(error):
+        return "denied", ["processes"]
+    if isinstance(error, OSError):
+        return _of_os(error)
+    return "error", []
+
+
+def _of_os(error: OSError) -> tuple[str, list[str]]:
+    where = error.filename
+    path = os.fsdecode(where) if isinstance(where, (str, bytes)) else ""
+    place = os.path.abspath(path) if path else ""
+    if error.errno in _CUT_OFF or _within(error, "socket") or type(error).__name__ in ("gaierror", "URLError"):
+        return "denied", ["network"]
+    if error.errno in _REFUSED:
+        return "denied", [f"file {place}" if place else "system call"]
+    if error.errno == errno.ENOENT and place and not place.startswith(_OURS):
+        return "denied", [f"file {place}"]
+    if isinstance(error, BlockingIOError) and _within(error, "subprocess"):
+        return "denied", ["processes"]
+    if error.errno in (errno.EFBIG, errno.ENOSPC, errno.EDQUOT):
+        return "denied", ["disk"]
+    return ("denied", ["processes"]) if error.errno == errno.EAGAIN else ("error", [])
+
+
+def _within(error: BaseException, module: str) -> bool:
+    """Whether it came out of a module of the standard library."""
+    here = error.__traceback__
+    while here is not None:
+        if here.tb_frame.f_globals.get("__name__") == module:
+            return True
+        here = here.tb_next
+    return False
+
+
+def _place(here: TracebackType | None) -> tuple[str, int]:
+    """The innermost line of the skill's own files."""
+    file, line = "", 0
+    while here is not None:
+        name = here.tb_frame.f_code.co_filename
+        if name.startswith("/skill/"):
+            file, line = name, here.tb_lineno
+        here = here.tb_next
+    return file, line
+
+
+def _show(error: BaseException) -> None:
+    """The usual traceback on standard error, without the lines of this file."""
+    import traceback
+
+    here = error.__traceback__
+    while here is not None and not here.tb_frame.f_code.co_filename.startswith("/skill/"):
+        here = here.tb_next
+    try:
+        traceback.print_exception(type(error), error, here)
+    except BaseException:
+        pass

@@ -1,0 +1,174 @@
+"""Starting one sandbox: the arguments of ``bwrap``, its descriptors, and what our process 1 is told."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prowess.adapters.sandboxes.bubblewrap import code, filters
+from prowess.adapters.sandboxes.bubblewrap.programs import SANDBOX_ID, Interpreter, bwrap, interpreter
+from prowess.sandbox.model import MEBIBYTE, SandboxProfile
+
+CERTIFICATES = "/etc/ssl/certs"
+PROXY_SOCKET = "/run/net/proxy.sock"
+_MERGED = ("lib", "lib32", "lib64", "libx32", "bin", "sbin")
+
+
+@dataclass(slots=True)
+class Started:
+    """A sandbox that was started: its process and this side of its descriptors, all to be closed by who holds it."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    channel: socket.socket
+    stdout: int
+    stderr: int
+
+    def kill(self) -> None:
+        """End it now, whatever it does; with ``bwrap`` the kernel ends all of it."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """End it where it still runs, reap it and close everything."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for end in (self.control, self.channel):
+            end.close()
+        for pipe in (self.stdout, self.stderr):
+            if pipe >= 0:
+                os.close(pipe)
+        self.stdout = self.stderr = -1
+
+
+def start(profile: SandboxProfile, landlock: int, *, proxy: str | None = None) -> Started:
+    """Start a sandbox that waits for its job. ``proxy``: the socket of the filtering proxy, where there are hosts.
+
+    Raises ``OSError`` and ``ProgramMissing``. The kernel ends the sandbox when the *thread* that called this ends.
+    """
+    kind = filters.machine()
+    assert kind is not None, "asked by the self-test"
+    control, inner_control = socket.socketpair()
+    channel, inner_channel = socket.socketpair()
+    out, inner_out = os.pipe2(os.O_CLOEXEC)
+    err, inner_err = os.pipe2(os.O_CLOEXEC)
+    seccomp = _pipe_of(filters.outer(kind))
+    try:
+        fds = (inner_control.fileno(), inner_channel.fileno(), seccomp)
+        argv = arguments(profile, interpreter(), seccomp, proxy)
+        argv += [interpreter().path, "-I", "-S", "-B", "-c", code.BOOTSTRAP, str(fds[0]), str(fds[1])]
+        process = subprocess.Popen(
+            [bwrap(), *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=inner_out,
+            stderr=inner_err,
+            env={},
+            pass_fds=fds,
+            cwd="/",
+            start_new_session=True,
+            **_demoted(),
+        )
+    except BaseException:
+        control.close()
+        channel.close()
+        os.close(out)
+        os.close(err)
+        raise
+    finally:
+        inner_control.close()
+        inner_channel.close()
+        for inner in (inner_out, inner_err, seccomp):
+            os.close(inner)
+    started = Started(process, control, channel, out, err)
+    with suppress(OSError):  # it has ended: whoever waits for it to be ready learns why
+        control.sendall(code.frame() + json_frame(setting(profile, landlock)))
+    return started
+
+
+def _demoted() -> dict[str, Any]:
+    """Root's own processes may write ``core_pattern`` in any namespace: only another user may not."""
+    return {"user": SANDBOX_ID, "group": SANDBOX_ID, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def arguments(profile: SandboxProfile, python: Interpreter, seccomp: int, proxy: str | None) -> list[str]:
+    """What ``bwrap`` is told."""
+    scratch = str(profile.limits.scratch_mb * MEBIBYTE)
+    # fmt: off
+    argv = [
+        "--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
+        "--unshare-cgroup-try", "--as-pid-1", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv",
+        "--setenv", "PATH", "/usr/bin", "--setenv", "LC_ALL", "C.UTF-8", "--setenv", "HOME", "/tmp",
+        "--setenv", "MALLOC_ARENA_MAX", "1", "--hostname", "skill", "--seccomp", str(seccomp),
+        "--size", str(MEBIBYTE), "--tmpfs", "/", "--ro-bind", "/usr", "/usr",
+    ]
+    for name in _MERGED:
+        place = Path(f"/{name}")
+        if place.is_symlink():
+            argv += ["--symlink", str(place.readlink()).lstrip("/"), str(place)]
+        elif place.is_dir():
+            argv += ["--ro-bind", str(place), str(place)]
+    for prefix in python.prefixes:
+        argv += ["--ro-bind", prefix, prefix]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
+    for area in ("/tmp", "/out", "/skill"):
+        argv += ["--size", scratch, "--tmpfs", area]
+    # fmt: on
+    argv += _declared(profile)
+    if profile.hosts:
+        argv += ["--setenv", "HTTPS_PROXY", "http://127.0.0.1:3128", "--setenv", "https_proxy", "http://127.0.0.1:3128"]
+        argv += ["--ro-bind-try", CERTIFICATES, CERTIFICATES]
+        argv += ["--ro-bind", proxy or PROXY_SOCKET, PROXY_SOCKET]
+    return [*argv, "--remount-ro", "/", "--chdir", "/out"]
+
+
+def _declared(profile: SandboxProfile) -> list[str]:
+    """Mounts of the paths that the profile names, outer folders first."""
+    changed = {*profile.write, *profile.delete}
+    argv: list[str] = []
+    for path in sorted({*profile.read, *changed}):
+        argv += ["--bind" if path in changed else "--ro-bind-try", path, path]
+    return argv
+
+
+def setting(profile: SandboxProfile, landlock: int) -> dict[str, Any]:
+    """What process 1 is told before there is a job."""
+    kind = filters.machine()
+    assert kind is not None, "asked by the self-test"
+    limits = profile.limits
+    script = filters.script(kind, network=bool(profile.hosts), landlock=landlock)
+    return {
+        "boot_filter": base64.b64encode(filters.boot(kind)).decode(),
+        "script_filter": base64.b64encode(script).decode(),
+        "hosts": bool(profile.hosts),
+        "read": list(profile.read),
+        "write": list(profile.write),
+        "delete": list(profile.delete),
+        "interpreter": list(interpreter().prefixes),
+        "wall_ms": limits.wall_ms,
+        "memory_mb": limits.memory_mb,
+        "processes": limits.processes,
+        "file_bytes": limits.scratch_mb * MEBIBYTE,
+        "artifact_bytes": limits.artifact_bytes,
+    }
+
+
+def json_frame(message: Any) -> bytes:
+    """Length and JSON, as process 1 reads them."""
+    body = json.dumps(message, allow_nan=False).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+def _pipe_of(content: bytes) -> int:
+    """A descriptor to read a short text from."""
+    assert len(content) <= 4096 * 16, "what a pipe holds"
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    with os.fdopen(writing, "wb") as end:
+        end.write(content)
+    return reading
