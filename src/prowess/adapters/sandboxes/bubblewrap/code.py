@@ -10,7 +10,7 @@ from pathlib import Path
 from prowess.adapters.sandboxes.bubblewrap.programs import interpreter
 
 _GUEST = "prowess.adapters.sandboxes.bubblewrap.guest"
-_MODULES = ("kernel", "prowess_skill", "script", "runner")
+_MODULES = ("kernel", "prowess_skill", "confine", "program", "script", "runner")
 _FORWARD = "prowess.adapters.sandboxes.network.forward"
 _LIMIT_S = 20
 

@@ -15,7 +15,7 @@ import signal
 import time
 from typing import Any
 
-from prowess.adapters.sandboxes.bubblewrap.guest import kernel, script
+from prowess.adapters.sandboxes.bubblewrap.guest import kernel, program, script
 
 _WATCH_MS = 20
 """how often the memory of all processes is added up"""
@@ -28,7 +28,8 @@ def serve(control: int, channel: int, setting: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     kernel.hide_memory()
     kernel.no_new_privileges()
-    kernel.install_filter(base64.b64decode(setting["boot_filter"]))
+    if not setting["command"]:
+        kernel.install_filter(base64.b64decode(setting["boot_filter"]))
     abi = kernel.landlock_version()
     gc.collect()
     gc.freeze()
@@ -48,6 +49,8 @@ def _run(job: dict[str, Any], setting: dict[str, Any], control: int, channel: in
     child = os.fork()
     if child == 0:
         os.close(control)
+        if setting["command"]:
+            program.become(job, setting, channel, abi)
         script.become(job, setting, channel, abi)
     os.close(channel)
     reason = _watch(child, control, deadline, setting)
