@@ -27,7 +27,7 @@ def read(count):
     return bytes(found)
 kind = type(sys)
 for name, code in marshal.loads(read(int.from_bytes(read(4), "big"))):
-    module = sys.modules[name] = kind(name)
+    module = sys.modules[name] = kind("prowess_skill" if name.endswith(".prowess_skill") else name)
     if code is None:
         module.__path__ = []
     else:

@@ -59,6 +59,6 @@ def profile_of(profile: SandboxProfile, left_ms: int) -> SandboxProfile:
     )
 
 
-def document_of(files: Any, executable: list[str], words: list[str], text: Any) -> dict[str, Any]:
+def document_of(files: Any, words: list[str], text: Any) -> dict[str, Any]:
     """What process 1 is sent of a program."""
-    return {"files": files, "executable": executable, "argv": words, "input": text if isinstance(text, str) else ""}
+    return {"files": files, "argv": words, "input": text if isinstance(text, str) else ""}

@@ -48,10 +48,13 @@ class Started:
         self.stdout = self.stderr = -1
 
 
-def start(profile: SandboxProfile, landlock: int, *, proxy: str | None = None, command: bool = False) -> Started:
+def start(
+    profile: SandboxProfile, landlock: int, *, proxy: str | None = None, command: tuple[str, ...] = ()
+) -> Started:
     """Start a sandbox that waits for its job.
 
-    ``proxy``: the socket of the filtering proxy, where there are hosts. ``command``: for a program instead of a script.
+    ``proxy``: the socket of the filtering proxy, where there are hosts. ``command``: for a program instead of a script,
+    the files that may be started, it first.
     Raises ``OSError`` and ``ProgramMissing``. The kernel ends the sandbox when the *thread* that called this ends.
     """
     kind = filters.machine()
@@ -138,7 +141,7 @@ def _declared(profile: SandboxProfile) -> list[str]:
     return argv
 
 
-def setting(profile: SandboxProfile, landlock: int, command: bool = False) -> dict[str, Any]:
+def setting(profile: SandboxProfile, landlock: int, command: tuple[str, ...] = ()) -> dict[str, Any]:
     """What process 1 is told before there is a job."""
     kind = filters.machine()
     assert kind is not None, "asked by the self-test"
@@ -147,7 +150,7 @@ def setting(profile: SandboxProfile, landlock: int, command: bool = False) -> di
     return {
         "boot_filter": base64.b64encode(filters.boot(kind)).decode(),
         "script_filter": base64.b64encode(script).decode(),
-        "command": command,
+        "command": list(command),
         "hosts": bool(profile.hosts),
         "read": list(profile.read),
         "write": list(profile.write),

@@ -75,7 +75,7 @@ class BubblewrapSandbox:
         return kept or _start(profile)
 
 
-def _start(profile: SandboxProfile, *, command: bool = False) -> launch.Started:
+def _start(profile: SandboxProfile, *, command: tuple[str, ...] = ()) -> launch.Started:
     """A sandbox that is ready for its job."""
     started = launch.start(profile, selftest.landlock_version(), command=command)
     try:
@@ -139,8 +139,8 @@ class _Commands:
         """Code and output. Raises ``ScriptCallRefused``."""
         executable, words = commands.resolve(self._profile, call)
         profile = commands.profile_of(self._profile, int((self._ends - time.monotonic()) * 1000))
-        document = commands.document_of(self._files, executable, words, call.arguments.get("input"))
-        started = _start(profile, command=True)
+        document = commands.document_of(self._files, words, call.arguments.get("input"))
+        started = _start(profile, command=tuple(executable))
         try:
             ended = session.Session(started, document, profile.limits, None, self._cancel, _no_command).run()
         finally:

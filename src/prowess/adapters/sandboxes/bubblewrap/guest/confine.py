@@ -6,8 +6,9 @@ Runs inside the sandbox with the standard library of Python 3.9 alone.
 from __future__ import annotations
 
 import base64
+import json
+import os
 import resource
-from collections.abc import Sequence
 from typing import Any
 
 from prowess.adapters.sandboxes.bubblewrap.guest import kernel
@@ -21,11 +22,24 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _PROXY_PORT = 3128
 
 
-def give_up(setting: dict[str, Any], abi: int, executable: Sequence[str] = ()) -> None:
-    """Limits, Landlock and the last filter, in this order: nothing of it can be taken back.
+def wait_for_job(setting: dict[str, Any], abi: int, source: int, done: int) -> dict[str, Any]:
+    """Give everything up, say so, and wait for the job. Raises ``OSError``; ends the process where none comes."""
+    os.setsid()
+    _give_up(setting, abi)
+    os.write(done, b"1")
+    os.close(done)
+    # What is first used after a fork is copied then: better now than while somebody waits.
+    json.loads(json.dumps({"warm": compile("pass", "<warm>", "exec").co_name}))
+    with os.fdopen(source, "rb") as pipe:
+        text = pipe.read()
+    if not text:
+        os._exit(0)
+    job: dict[str, Any] = json.loads(text)
+    return job
 
-    ``executable``: programs that may be started. Raises ``OSError``.
-    """
+
+def _give_up(setting: dict[str, Any], abi: int) -> None:
+    """Limits, Landlock and the last filter, in this order: nothing of it can be taken back. Raises ``OSError``."""
     memory = setting["memory_mb"] * _MEBIBYTE
     limits = [
         (resource.RLIMIT_AS, memory + _address_space()),
@@ -39,7 +53,7 @@ def give_up(setting: dict[str, Any], abi: int, executable: Sequence[str] = ()) -
     ]
     for limit, value in limits:
         resource.setrlimit(limit, (value, value))
-    rules = _rules(setting) + [(path, kernel.EXECUTE | kernel.READ_FILE) for path in executable]
+    rules = _rules(setting) + [(path, kernel.EXECUTE | kernel.READ_FILE) for path in setting["command"]]
     kernel.restrict(rules, {_PROXY_PORT: 1} if setting["hosts"] else {}, abi)
     kernel.install_filter(base64.b64decode(setting["script_filter"]))
 

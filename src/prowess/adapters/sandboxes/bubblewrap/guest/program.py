@@ -14,14 +14,13 @@ _NOT_STARTED = 126
 """the exit code of a shell for what it found and could not start"""
 
 
-def become(job: dict[str, Any], setting: dict[str, Any], channel: int, abi: int) -> NoReturn:
-    """Turn this process into the program; never returns."""
+def become(setting: dict[str, Any], channel: int, abi: int, source: int, done: int) -> NoReturn:
+    """Turn this process into the program; never returns. ``source``: where its words and its input come from."""
     try:
         os.close(channel)
-        os.setsid()
+        job = confine.wait_for_job(setting, abi, source, done)
         _feed(job["input"])
-        confine.give_up(setting, abi, job["executable"])
-        os.execve(job["executable"][0], job["argv"], dict(os.environ))
+        os.execve(setting["command"][0], job["argv"], dict(os.environ))
     except BaseException as error:
         os.write(2, type(error).__name__.encode() + b"\n")
     finally:

@@ -22,22 +22,19 @@ _OURS = ("/skill/", "/tmp/", "/out/", "/usr/", "/lib", "/dev/", "/proc/")
 _MAX_TEXT = 500
 
 
-def become(job: dict[str, Any], setting: dict[str, Any], channel: int, abi: int) -> NoReturn:
-    """Turn this process into that of the script; never returns."""
+def become(setting: dict[str, Any], channel: int, abi: int, source: int, done: int) -> NoReturn:
+    """Turn this process into that of the script; never returns. ``source``: where the job comes from."""
     code = 1
     try:
-        os.setsid()
-        confine.give_up(setting, abi)
+        job = confine.wait_for_job(setting, abi, source, done)
         prowess_skill._channel = channel
+        prowess_skill._owner = os.getpid()
         prowess_skill.input = job["input"]
         code = _ended(job)
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException as error:
-        try:
-            prowess_skill._send({"failure": _describe(error)})
-        except BaseException:
-            pass
+        os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
     finally:
         os._exit(code)
 
