@@ -35,7 +35,7 @@ def run_file(
             if text:
                 show(text.rstrip("\n"))
         for key in ("status", "output", "isolation", "duration_ms", "peak_mb"):
-            show(say("sandbox_line", key=key, value=document[key]))
+            show(say("sandbox_line", name=key, value=document[key]))
         if "error" in document:
             show(document["error"]["message"])
             show(document["error"]["remedy"])

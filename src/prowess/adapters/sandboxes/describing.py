@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from prowess.adapters.sandboxes.choosing import choose_sandbox
@@ -23,12 +24,19 @@ def describe(option: str) -> dict[str, Any]:
     found |= {"fault": examined.fault, "canaries": dict(examined.canaries)}
     found["isolation"] = "none" if examined.fault else "full"
     found["landlock"] = selftest.landlock_version()
-    for name, program in (("bwrap", programs.bwrap), ("python", lambda: programs.interpreter().path)):
+    named: tuple[tuple[str, Callable[[], str]], ...] = (("bwrap", programs.bwrap), ("python", _python))
+    for name, program in named:
         try:
             found[name] = program()
         except programs.ProgramMissing:
             found[name] = None
     return found
+
+
+def _python() -> str:
+    from prowess.adapters.sandboxes.bubblewrap import programs
+
+    return programs.interpreter().path
 
 
 def fault_of(sandbox: Sandbox) -> str:

@@ -36,6 +36,10 @@ def serve(control: int, channel: int, setting: dict[str, Any]) -> None:
     gc.collect()
     gc.freeze()
     child, feed = _prepare(control, channel, setting, abi)
+    if setting["hosts"]:  # after the fork: the script's process has nothing of it
+        from prowess.adapters.sandboxes.network import forward
+
+        forward.start()
     _send(control, {"ready": {"landlock": abi}})
     job = _receive(control)
     if job is None:

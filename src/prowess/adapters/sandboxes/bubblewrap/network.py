@@ -1,0 +1,39 @@
+"""The network of one run: a filtering proxy with a socket of its own, where hosts are declared."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from prowess.adapters.sandboxes.bubblewrap.programs import SANDBOX_ID
+from prowess.adapters.sandboxes.network.proxy import FilteringProxy
+from prowess.sandbox.model import SandboxProfile, SandboxResult
+
+_FOLDER = "/tmp"
+"""not of the environment: the path of a socket is short, and the sandbox's user has to reach it"""
+
+
+@contextmanager
+def proxy_for(profile: SandboxProfile) -> Iterator[FilteringProxy | None]:
+    """Serve for a run; null where it has no hosts. Raises as ``FilteringProxy``."""
+    if not profile.hosts:
+        yield None
+        return
+    owner = SANDBOX_ID if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="prowess-net-", dir=_FOLDER) as folder:
+        if owner is not None:
+            os.chown(folder, owner, owner)
+        with FilteringProxy(profile.hosts, Path(folder), owner=owner) as proxy:
+            yield proxy
+
+
+def with_record(result: SandboxResult, proxy: FilteringProxy | None) -> SandboxResult:
+    """The result with what the run asked of the network."""
+    if proxy is None:
+        return result
+    record = proxy.record()
+    return replace(result, denied=(*result.denied, *record.denied), network=record.to_audit())
