@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +16,17 @@ from prowess.sandbox.model import SandboxProfile, SandboxResult
 _FOLDER = "/tmp"
 """not of the environment: the path of a socket is short, and the sandbox's user has to reach it"""
 
+Proxies = Callable[[tuple[str, ...], Path, int | None], FilteringProxy]
+"""(hosts, folder for its socket, whose the socket is) → a proxy"""
+
+
+def filtering(hosts: tuple[str, ...], folder: Path, owner: int | None) -> FilteringProxy:
+    """The proxy that dials what the system's resolver says."""
+    return FilteringProxy(hosts, folder, owner=owner)
+
 
 @contextmanager
-def proxy_for(profile: SandboxProfile) -> Iterator[FilteringProxy | None]:
+def proxy_for(profile: SandboxProfile, make: Proxies = filtering) -> Iterator[FilteringProxy | None]:
     """Serve for a run; null where it has no hosts. Raises as ``FilteringProxy``."""
     if not profile.hosts:
         yield None
@@ -27,7 +35,7 @@ def proxy_for(profile: SandboxProfile) -> Iterator[FilteringProxy | None]:
     with tempfile.TemporaryDirectory(prefix="prowess-net-", dir=_FOLDER) as folder:
         if owner is not None:
             os.chown(folder, owner, owner)
-        with FilteringProxy(profile.hosts, Path(folder), owner=owner) as proxy:
+        with make(profile.hosts, Path(folder), owner) as proxy:
             yield proxy
 
 

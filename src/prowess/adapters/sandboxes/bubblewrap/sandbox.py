@@ -27,8 +27,9 @@ class BubblewrapSandbox:
 
     name = "bubblewrap"
 
-    def __init__(self, *, ready: int = 0) -> None:
-        """``ready``: how many sandboxes are kept ready for each profile that was used."""
+    def __init__(self, *, ready: int = 0, proxies: network.Proxies = network.filtering) -> None:
+        """``ready``: how many sandboxes are kept ready for each profile that was used, where it has no hosts."""
+        self._proxies = proxies
         self._pool = Pool(_start, per_profile=ready, total=2 * ready) if ready else None
         self._closed = _Flag()
 
@@ -56,7 +57,7 @@ class BubblewrapSandbox:
         document = session.document_of(job)
         limits = job.profile.limits
         try:
-            with network.proxy_for(job.profile) as proxy:
+            with network.proxy_for(job.profile, self._proxies) as proxy:
                 started = self._ready(job.profile, proxy)
                 try:
                     runner = _Commands(job.profile, document["files"], stop, began)
