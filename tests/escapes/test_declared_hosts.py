@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.certificates import make
 
 from prowess.adapters.sandboxes.bubblewrap.sandbox import BubblewrapSandbox
 from prowess.adapters.sandboxes.network.proxy import FilteringProxy
 from prowess.sandbox.model import SandboxJob, SandboxLimits, SandboxProfile, SandboxResult, ScriptFile
-from tests.support.certificates import make
 
 API = "api.example.test"
 PUBLIC = "93.184.216.34"
@@ -113,7 +113,14 @@ def test_x6_another_host_port_or_spelling_is_denied(internet: Internet, url: str
 
 @pytest.mark.parametrize(
     "target",
-    [f"{API}@evil.test:443", f"evil.test#{API}:443", f"{API}\\x00.evil.test:443", f"{API} :443", "[::1]:443", "127.1:443"],
+    [
+        f"{API}@evil.test:443",
+        f"evil.test#{API}:443",
+        f"{API}\\x00.evil.test:443",
+        f"{API} :443",
+        "[::1]:443",
+        "127.1:443",
+    ],
 )
 def test_x6_a_trick_with_the_name_gets_no_tunnel(internet: Internet, target: str) -> None:
     source = f"""
