@@ -54,7 +54,10 @@ class BubblewrapSandbox:
         stop = _Either(cancel, self._closed)
         if stop.cancelled:
             return SandboxResult(SandboxStatus.CANCELLED, Isolation.FULL, code="sandbox_cancelled")
-        document = session.document_of(job)
+        try:
+            document = session.document_of(job)
+        except (TypeError, ValueError, RecursionError):
+            return _refused("sandbox_input")
         limits = job.profile.limits
         try:
             with network.proxy_for(job.profile, self._proxies) as proxy:

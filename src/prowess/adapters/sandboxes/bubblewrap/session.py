@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import json
 import os
 import selectors
 import socket
@@ -13,7 +13,7 @@ from typing import Any
 
 from prowess.adapters.sandboxes.bubblewrap.answering import Answers, Runner
 from prowess.adapters.sandboxes.bubblewrap.channel import Forged, Frames, Lines, TooLong
-from prowess.adapters.sandboxes.bubblewrap.launch import Started, json_frame
+from prowess.adapters.sandboxes.bubblewrap.launch import Started, frame_of
 from prowess.adapters.sandboxes.bubblewrap.outcome import Ended
 from prowess.sandbox.model import MEBIBYTE, SandboxJob, SandboxLimits
 from prowess.sandbox.ports import Cancellation, ScriptHost
@@ -84,7 +84,7 @@ class Session:
             self._selector.register(source, selectors.EVENT_READ, handle)
         try:
             started.control.settimeout(_START_S)
-            started.control.sendall(json_frame(self._document))
+            started.control.sendall(frame_of(self._document))
             while self._selector.get_map() and self._watch(deadline):
                 pass
         except OSError:
@@ -183,9 +183,7 @@ def _keep(kept: bytearray, data: bytes, limit: int) -> None:
 
 
 def document_of(job: SandboxJob) -> dict[str, Any]:
-    """What process 1 is sent of a job."""
-    files = [
-        {"path": file.path, "content": base64.b64encode(file.content).decode(), "executable": file.executable}
-        for file in job.files
-    ]
-    return {"files": files, "script": job.script, "entry": job.entry, "input": dict(job.input)}
+    """What process 1 is sent of a job. Raises ``TypeError`` and ``ValueError`` where its input is no JSON."""
+    files = [{"path": file.path, "content": file.content, "executable": file.executable} for file in job.files]
+    given = json.loads(json.dumps(dict(job.input), allow_nan=False))
+    return {"files": files, "script": job.script, "entry": job.entry, "input": given}

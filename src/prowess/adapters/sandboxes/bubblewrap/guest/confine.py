@@ -5,13 +5,15 @@ Runs inside the sandbox with the standard library of Python 3.9 alone.
 
 from __future__ import annotations
 
-import base64
-import json
+import marshal
 import os
 import resource
-from typing import Any
 
-from prowess.adapters.sandboxes.bubblewrap.guest import kernel
+from prowess.adapters.sandboxes.bubblewrap.guest import kernel, quick_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _MEBIBYTE = 1024 * 1024
 _READ = kernel.READ_FILE | kernel.READ_DIR
@@ -29,12 +31,12 @@ def wait_for_job(setting: dict[str, Any], abi: int, source: int, done: int) -> d
     os.write(done, b"1")
     os.close(done)
     # What is first used after a fork is copied then: better now than while somebody waits.
-    json.loads(json.dumps({"warm": compile("pass", "<warm>", "exec").co_name}))
+    quick_json.loads(quick_json.dumps({"warm": compile("pass", "<warm>", "exec").co_name}).decode())
     with os.fdopen(source, "rb") as pipe:
         text = pipe.read()
     if not text:
         os._exit(0)
-    job: dict[str, Any] = json.loads(text)
+    job: dict[str, Any] = marshal.loads(text)
     return job
 
 
@@ -55,7 +57,7 @@ def _give_up(setting: dict[str, Any], abi: int) -> None:
         resource.setrlimit(limit, (value, value))
     rules = _rules(setting) + [(path, kernel.EXECUTE | kernel.READ_FILE) for path in setting["command"]]
     kernel.restrict(rules, {_PROXY_PORT: 1} if setting["hosts"] else {}, abi)
-    kernel.install_filter(base64.b64decode(setting["script_filter"]))
+    kernel.install_filter(setting["script_filter"])
 
 
 def _address_space() -> int:

@@ -6,9 +6,12 @@ Runs inside the sandbox with the standard library of Python 3.9 alone.
 from __future__ import annotations
 
 import os
-from typing import Any, NoReturn
 
 from prowess.adapters.sandboxes.bubblewrap.guest import confine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 _NOT_STARTED = 126
 """the exit code of a shell for what it found and could not start"""

@@ -7,14 +7,17 @@ word: the host believes it where it accuses the script, and never where time, me
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
-from collections.abc import Callable
-from types import CodeType, ModuleType, TracebackType
-from typing import Any, NoReturn
+from types import CodeType, ModuleType
 
-from prowess.adapters.sandboxes.bubblewrap.guest import confine, prowess_skill
+from prowess.adapters.sandboxes.bubblewrap.guest import confine, prowess_skill, quick_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any, NoReturn
 
 _REFUSED = (errno.EPERM, errno.EACCES, errno.EROFS, errno.EXDEV)
 _CUT_OFF = (errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT)
@@ -45,7 +48,7 @@ def _ended(job: dict[str, Any]) -> int:
     """Run the script to its end: the exit code of the process."""
     try:
         value = _call(job)
-        message = json.dumps({"result": value}, allow_nan=False)
+        message = quick_json.dumps({"result": value})
     except SystemExit as leaving:
         if leaving.code in (None, 0):
             prowess_skill._send({"result": prowess_skill._output})
@@ -59,7 +62,7 @@ def _ended(job: dict[str, Any]) -> int:
         _show(error)
         prowess_skill._send({"failure": failure})
         return 3
-    prowess_skill._send(json.loads(message))
+    prowess_skill._send_line(message)
     return 0
 
 
