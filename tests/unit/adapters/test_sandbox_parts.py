@@ -161,7 +161,8 @@ def report(**changed: Any) -> dict[str, Any]:
         (Ended(report=report(), said={"result": 1}, forged=True), Status.DENIED, "sandbox_channel"),
         (Ended(report=report(), said={"result": 1}, cancelled=True), Status.CANCELLED, "sandbox_cancelled"),
         (Ended(report=report(artifacts=None), said={"result": 1}), Status.ERROR, "sandbox_artifacts_large"),
-        (Ended(said={"result": 1}, lost=True), Status.TIMEOUT, "sandbox_timeout"),
+        (Ended(said={"result": 1}, lost=True, overdue=True), Status.TIMEOUT, "sandbox_timeout"),
+        (Ended(said={"result": 1}, lost=True), Status.ERROR, "sandbox_lost"),
         (Ended(report=report(), said={"result": "x" * 2_000_000}), Status.ERROR, "sandbox_output_large"),
     ],
 )

@@ -120,8 +120,8 @@ def arguments(profile: SandboxProfile, python: Interpreter, seccomp: int, proxy:
     for prefix in python.prefixes:
         argv += ["--ro-bind", prefix, prefix]
     argv += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
-    for area in ("/tmp", "/out", "/skill"):
-        argv += ["--size", scratch, "--tmpfs", area]
+    for area, size in (("/tmp", scratch), ("/out", scratch), ("/skill", str(32 * MEBIBYTE))):
+        argv += ["--size", size, "--tmpfs", area]
     # fmt: on
     argv += _declared(profile)
     if profile.hosts:
@@ -151,6 +151,9 @@ def setting(profile: SandboxProfile, landlock: int, command: tuple[str, ...] = (
         "boot_filter": filters.boot(kind),
         "script_filter": script,
         "command": list(command),
+        "outer_filter": b"",
+        "own_areas": True,
+        "places": {"skill": "/skill", "tmp": "/tmp", "out": "/out"},
         "hosts": bool(profile.hosts),
         "read": list(profile.read),
         "write": list(profile.write),

@@ -24,6 +24,7 @@ _START_S = 10.0
 _GRACE_S = 0.5
 """for process 1 to end what it was told to end, before the kernel is asked to"""
 _CHUNK = 65536
+MAX_INPUT_BYTES = 1024 * 1024
 
 
 class StartFailed(Exception):
@@ -101,7 +102,7 @@ class Session:
             self._stop()
         limit = deadline if self._stopping is None else min(deadline, self._stopping + _GRACE_S)
         if now >= limit:
-            self.ended.lost = True
+            self.ended.lost = self.ended.overdue = True
             return False
         for key, _ in self._selector.select(min(_POLL_S if self._cancel is not None else limit - now, limit - now)):
             key.data()
@@ -185,5 +186,8 @@ def _keep(kept: bytearray, data: bytes, limit: int) -> None:
 def document_of(job: SandboxJob) -> dict[str, Any]:
     """What process 1 is sent of a job. Raises ``TypeError`` and ``ValueError`` where its input is no JSON."""
     files = [{"path": file.path, "content": file.content, "executable": file.executable} for file in job.files]
-    given = json.loads(json.dumps(dict(job.input), allow_nan=False))
+    text = json.dumps(dict(job.input), allow_nan=False)
+    if len(text) > MAX_INPUT_BYTES:
+        raise ValueError("too large")
+    given = json.loads(text)
     return {"files": files, "script": job.script, "entry": job.entry, "input": given}

@@ -27,6 +27,7 @@ _PROXY_PORT = 3128
 def wait_for_job(setting: dict[str, Any], abi: int, source: int, done: int) -> dict[str, Any]:
     """Give everything up, say so, and wait for the job. Raises ``OSError``; ends the process where none comes."""
     os.setsid()
+    kernel.end_with_parent()
     _give_up(setting, abi)
     os.write(done, b"1")
     os.close(done)
@@ -67,14 +68,10 @@ def _address_space() -> int:
 
 def _rules(setting: dict[str, Any]) -> list[tuple[str, int]]:
     """Paths and what may be done below them."""
-    rules = [
-        ("/usr", _READ),
-        ("/skill", _READ),
-        ("/proc", _READ),
-        ("/etc", _READ),
-        ("/tmp", _SCRATCH),
-        ("/out", _SCRATCH),
-    ]
+    places = setting["places"]
+    rules = [("/usr", _READ), (places["skill"], _READ), (places["tmp"], _SCRATCH), (places["out"], _SCRATCH)]
+    if setting["own_areas"]:
+        rules += [("/proc", _READ), ("/etc", _READ)]
     rules += [("/dev/" + name, kernel.READ_FILE | kernel.WRITE_FILE) for name in _DEVICES]
     rules += [(path, _READ) for path in setting["read"] + setting["interpreter"]]
     both = set(setting["write"]) & set(setting["delete"])
