@@ -31,6 +31,7 @@ FIRST_ID, IDS = 65_400, 64
 """users of runs; none may belong to anybody"""
 NEEDED_LANDLOCK = 6
 _LOCKS = Path("/run/prowess-sandbox")
+_FOLDERS = "/var/tmp"
 _SWEEP_S = 2.0
 _PLACES = ("skill", "tmp", "out")
 
@@ -171,7 +172,10 @@ def _own_user() -> Iterator[int]:
 
 @contextmanager
 def _folder(user: int) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="prowess-run-", dir="/var/tmp"))
+    for left in Path(_FOLDERS).glob(f"prowess-run-{user}-*"):  # by a host that was killed
+        if left.lstat().st_uid == 0:
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"prowess-run-{user}-", dir=_FOLDERS))
     try:
         for name in _PLACES:
             (folder / name).mkdir(mode=0o700)
