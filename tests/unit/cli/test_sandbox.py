@@ -95,3 +95,8 @@ def test_v2_the_machine_is_tested_and_the_operator_may_switch_scripts_off(run: R
     assert (reduced["status"], reduced["isolation"]) == ("ok", "reduced")
     rows = {row["check"]: row for row in json.loads(run("doctor", "--json").stdout)["checks"]}
     assert (rows["isolation"]["state"], rows["isolation"]["detail"]) == ("ok", "bubblewrap (full)")
+    rows = {
+        row["check"]: row for row in json.loads(run("doctor", "--json", PROWESS_SANDBOX="landlock").stdout)["checks"]
+    }
+    assert (rows["isolation"]["state"], rows["isolation"]["detail"]) == ("warn", "landlock (reduced)")
+    assert "do not run" not in rows["isolation"]["remedy"].split(";")[0]
