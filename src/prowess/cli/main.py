@@ -26,6 +26,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "jobs": ("jobs",),
     "automations": ("automations",),
     "tasks": ("stop", "tasks"),
+    "sandbox": ("sandbox",),
     "notifications": ("notifications",),
     "records": ("sessions", "runs", "audit", "agents"),
 }
