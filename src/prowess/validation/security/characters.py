@@ -45,7 +45,7 @@ def read_characters(text: str, file: str, *, code: bool) -> list[Finding]:
             add("sec_bidi", found.start(), f"U+{ord(found.group()):04X}")
     _zero_width(text, add)
     for found in _MIXED.finditer(text):
-        if len(found.group()) > 3 and not _PLAIN_GREEK.search(found.group()) and "_" not in found.group()[:2]:
+        if len(found.group()) > 3 and not found.group().startswith(("a-z", "A-Z", "z0-9")) and not _PLAIN_GREEK.search(found.group()) and "_" not in found.group()[:2]:
             add("sec_homoglyph", found.start(), found.group())
     return findings
 

@@ -38,6 +38,7 @@ MAX_SKILL_CHARACTERS = 24 * 1024 * 1024
 _SHELL_FENCES = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "terminal", "shellscript"})
 _SCRIPT_FENCES = frozenset({"js", "javascript", "ts", "typescript", "mjs", "jsx", "tsx"})
 _LOOKS_LIKE_SHELL = re.compile(r"^\s*(?:\$ )?(?:curl|wget|sudo|bash|sh|rm|nc|echo|base64|eval|python3?|crontab|chmod|export|powershell|cat)\s", re.MULTILINE)
+_TAGS = re.compile("[\U000e0020-\U000e007e]")
 _INLINE_COMMAND = re.compile(r"`([^`\n]{0,20}(?:curl|wget|base64|/dev/tcp|nc |rm -|eval|crontab|xattr)[^`\n]{0,400})`")
 _TEACHES = re.compile(r"(?:^|/)(?:tests?|evals?|fixtures?|examples?|samples?|__tests__|benchmarks?|datasets?|rules|patterns|signatures|attacks?|payloads?|corpus)(?:/|[-_.])|(?:tests?|evals?|fixtures?|examples?|rules?|patterns?|attacks?|payloads?)\.\w+$", re.IGNORECASE)
 
@@ -194,7 +195,7 @@ class _Checker:
                 self.findings.append(Finding("sec_bare_address", file, first + text.count("\n", 0, found.start()), found.group(), document))
 
     def _hidden(self, text: str, file: str, path: str) -> None:
-        tags = decode_tags("".join(char for char in text if 0xE0000 <= ord(char) <= 0xE007F)) if not text.isascii() else ""
+        tags = decode_tags("".join(_TAGS.findall(text))) if not text.isascii() else ""
         if tags and usable(tags):
             found = read_piece(Piece("prose", tags, 1), file, usable(tags))
             self.findings += [Finding("sec_prose_hidden", file, 1, item.what) for item in found if item.code != "sec_prose_quoted"]

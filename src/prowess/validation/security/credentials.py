@@ -31,7 +31,7 @@ _PREFIXES = re.compile(
 )
 _KEYS = re.compile(r"AKIA|ASIA|gh[pousr]_|github_pat|glpat-|sk-|xox|hooks\.slack|AIza|k_live_|npm_|pypi-A|SG\.|hf_|:AA|PRIVATE KEY|eyJ|://[^\s/]{1,60}:")
 _ASSIGNED = re.compile(
-    r"""(?i)\b[\w.-]{0,30}(?:password|passwd|secret|api_?key|apikey|access_?token|auth_?token|private_?key|client_?secret)[\w.-]{0,12}["']?\s{0,3}(?::|=>?|:=)\s{0,3}["']([^"'\s]{12,200})["']"""
+    r"""(?i)(?:password|passwd|secret|api_?key|apikey|access_?token|auth_?token|private_?key|client_?secret)[\w.-]{0,12}["']?\s{0,3}(?::|=>?|:=)\s{0,3}["']([^"'\s]{12,200})["']"""
 )
 _EXAMPLE = re.compile(
     r"(?i)example|sample|dummy|fake|test|demo|placeholder|your|xxx|\.\.\.|…|<|>|\$|\{|%|\*{3}|abc123|123456|abcdef|012345|changeme|change_me|redacted|secret|password|passw|token|todo|insert|replace|mock|foo|bar|key_here|_key|-key|hunter2|user:pass|localhost|admin|postgres:|root:|minioadmin|guest|deadbeef|process\.env|os\.|config\.|getenv|env\.|settings\."

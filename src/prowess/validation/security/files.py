@@ -26,6 +26,10 @@ _PROGRAMS = (
 )  # fmt: skip
 _ARCHIVES = ((b"PK\x03\x04", "ZIP"), (b"\x1f\x8b", "gzip"), (b"7z\xbc\xaf", "7z"), (b"Rar!", "RAR"), (b"BZh", "bzip2"), (b"\xfd7zXZ", "xz"))
 _ARCHIVE_NAMES = re.compile(r"\.(?:zip|gz|tgz|tar|7z|rar|bz2|xz|jar|whl|egg|docx|xlsx|pptx|dotx|potx|xltx|odt|ods|odp|epub|apk|vsix|nupkg|skill|svgz|sketch|key|numbers|pages|mcpb|dxt|usdz|3mf|npz|pt|pth)$")
+_MEDIA_NAMES = re.compile(
+    r"\.(?:png|jpe?g|gif|webp|avif|heic|bmp|ico|icns|tiff?|psd|ai|eps|pdf|ttf|otf|ttc|woff2?|eot|mp[34]|m4[av]|ogg|oga|opus|wav|flac|webm|mov|avi|mkv|aac|mid|glb|gltf|stl|obj|fbx"
+    r"|docx?|xlsx?|pptx?|sqlite3?|db|parquet|npy|onnx|safetensors|h5|nc|dat|shp|dbf|shx|las|tif|fits|excalidraw|fig|riv|lottie|mo|pyc|pyo|ds_store|ppm|pgm)$|^\.ds_store$"
+)
 _PROGRAM_NAMES = re.compile(r"\.(?:exe|dll|so|dylib|bin|o|a|node|wasm|class|com|scr|pyd|elf|out|dex)$|^[^.]+$")
 _PICKLE = re.compile(rb"^\x80[\x02-\x05]")
 _VIRUS = b"EICAR-STANDARD-ANTIVIRUS-" + b"TEST-FILE"
@@ -80,6 +84,8 @@ def read_bytes(path: str, data: bytes, file: str) -> tuple[Content | None, list[
     if text is None:
         if _LANGUAGES.get(name.rpartition(".")[2]) in ("python", "shell", "script", "markdown"):
             findings.append(Finding("sec_not_text", file, 1, name))
+        elif not _MEDIA_NAMES.search(name):
+            findings.append(Finding("sec_opaque", file, 1, name))
         return None, findings
     return Content(path, text, language_of(path, text[:200])), findings
 

@@ -68,8 +68,10 @@ def _from_escapes(text: str) -> str | None:
 
 
 def _readable(text: str) -> bool:
-    if len(text) < 12:
+    if len(text) < 12 or not text.translate(_BLANKS).isprintable():
         return False
-    printable = sum(char.isprintable() or char in "\n\r\t" for char in text)
-    letters = sum(char.isalpha() or char == " " for char in text)
-    return printable >= len(text) * 0.97 and letters >= len(text) * 0.5
+    return len(_LETTER.findall(text)) >= len(text) * 0.5
+
+
+_BLANKS = {ord("\n"): " ", ord("\r"): " ", ord("\t"): " "}
+_LETTER = re.compile(r"[^\W\d_]| ")

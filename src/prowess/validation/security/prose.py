@@ -35,7 +35,7 @@ def usable(text: str) -> list[Pattern]:
 
 def read_markdown(text: str, file: str, first_line: int = 1) -> list[Finding]:
     """The findings of a Markdown text."""
-    patterns = usable(text)
+    patterns = [pattern for pattern in usable(text) if pattern.expression.search(text) is not None]
     if not patterns:
         return []
     findings: list[Finding] = []
@@ -80,10 +80,6 @@ def read_piece(piece: Piece, file: str, patterns: list[Pattern]) -> list[Finding
 
 
 def _search(pattern: Pattern, text: str) -> list[re.Match[str]]:
-    if len(text) < 2_000:
-        lowered = text.lower()
-        if not any(key in lowered for key in pattern.keys):
-            return []
     found = []
     for match in pattern.expression.finditer(text):
         found.append(match)

@@ -22,7 +22,7 @@ _KEY_NAME = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 _REMOTE = re.compile(
     r"^(?:requests|httpx|aiohttp|urllib3)\.(?:\w+\.)*(?:get|post|request|put)$|^urllib\.request\.(?:urlopen|urlretrieve)$|\.recv$|^(?:requests|httpx)\.(?:Session|Client|AsyncClient)\.\w+$"
 )
-_STORES = re.compile(r"^(?:keyring\.get_password|getpass\.getpass|browser_cookie3\.\w+|win32crypt\.\w+|pyperclip\.paste|secretstorage\.\w+)$")
+_STORES = re.compile(r"^(?:keyring\.get_password|browser_cookie3\.\w+|win32crypt\.\w+|pyperclip\.paste|secretstorage\.\w+)$")
 
 
 class Flow:

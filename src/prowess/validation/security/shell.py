@@ -179,6 +179,11 @@ class Shell:
         line = " ".join(arguments)
         text = f"{name} {line}"
         self._use("command", name, program.line)
+        if name in ("export", "declare", "typeset", "setx"):
+            for word in arguments:
+                variable, equals, value = word.partition("=")
+                if equals:
+                    self._assigned(variable, value, program.command)
         handler = _HANDLERS.get(name)
         if handler is not None:
             for code in handler(arguments, line):
