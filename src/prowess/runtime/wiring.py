@@ -74,6 +74,7 @@ from prowess.turns.safety import SafetyPolicy
 from prowess.turns.sessions.service import SessionService
 from prowess.turns.stopping import Stops
 from prowess.turns.view import Marks
+from prowess.validation.service import ValidationService
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class Parts:
     memory: MemoryService
     catalog: CatalogService[SkillDefinition]
     skills: SkillService[SkillDefinition]
+    validation: ValidationService
     sessions: SessionService
     engine: ResumingEngine
     reader: FactReader
@@ -212,6 +214,7 @@ def _join(
         memory=memory,
         catalog=catalog,
         skills=SkillService(log, catalog),
+        validation=ValidationService(database, clock, ids),
         sessions=SessionService(log, ids),
         engine=engine,
         reader=reader,

@@ -53,6 +53,9 @@ def check_security(path: str | os.PathLike[str] | Draft, *, trust: str | None = 
     checker = _Checker(draft, advisories or current_advisories())
     for found in draft.found:
         checker.file(found)
+    for note in draft.diagnostics:
+        if note.severity == "error" and note.code.startswith(("folder_", "link_", "file_", "path_")):
+            checker.findings.append(Finding("sec_unread", note.file, note.line, note.code))
     checker.whole(draft.manifest() if draft.fields is not None else None, trust)
     findings = thin_out(checker.findings)
     issues = sorted((finding.to_issue() for finding in findings), key=lambda issue: (_RANK[issue.severity], issue.file, issue.line))

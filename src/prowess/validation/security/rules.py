@@ -100,6 +100,7 @@ RULES: dict[str, Rule] = {
         sec_test_virus="critical",
         sec_not_text="medium",
         sec_opaque="high",
+        sec_unread="high",
         sec_archive="low",
         sec_document_too_large="high",
     ),
