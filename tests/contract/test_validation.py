@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,27 +19,40 @@ from prowess.validation.service import ValidationService
 SKILL = "---\nname: demo\ndescription: Does a thing.\n---\n# Demo\nDo it.\n"
 
 
-def service(url: str, rules: list[str]) -> ValidationService:
-    return ValidationService(Database(url), ManualClock(), SequentialIds(), lambda: rules[0])
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    opened = Database(url)
+    yield opened
+    opened.close()
 
 
-def test_v4_a_report_is_kept_as_a_row(url: str, tmp_path: Path) -> None:
+def service(database: Database, rules: list[str]) -> ValidationService:
+    clock = ManualClock(datetime(2026, 12, 1, tzinfo=UTC))
+    return ValidationService(database, clock, SequentialIds(), lambda: rules[0])
+
+
+def test_v4_a_report_is_kept_as_a_row(database: Database, tmp_path: Path) -> None:
     folder = write(tmp_path / "demo", {"SKILL.md": SKILL, "scripts/a.py": "eval(input())\n"})
-    found = service(url, ["r1"]).check(folder, tenant="t")
-    rows = service(url, ["r1"]).reports("demo", tenant="t")
+    checks = service(database, ["r1"])
+    found = checks.check(folder, tenant="t")
+    rows = checks.reports("demo", tenant="t")
     assert len(rows) == 1
     row = rows[0]
     assert (row["skill_id"], row["level"], row["verdict"], row["passed"]) == ("demo", "security", "review", True)
     assert row["duration_ms"] > 0
-    assert [(issue["code"], issue["file"], issue["line"]) for issue in row["issues"]][0] == ("sec_dynamic_code", "scripts/a.py", 1)
+    assert next((issue["code"], issue["file"], issue["line"]) for issue in row["issues"]) == (
+        "sec_dynamic_code",
+        "scripts/a.py",
+        1,
+    )
     assert found.verdict == "review"
-    assert service(url, ["r1"]).reports("demo", tenant="other") == []
+    assert checks.reports("demo", tenant="other") == []
 
 
-def test_c72_the_same_bytes_are_not_judged_twice_and_new_rules_judge_anew(url: str, tmp_path: Path) -> None:
+def test_c72_the_same_bytes_are_not_judged_twice_and_new_rules_judge_anew(database: Database, tmp_path: Path) -> None:
     folder = write(tmp_path / "demo", {"SKILL.md": SKILL, "scripts/a.py": "eval(input())\n"})
     rules = ["r1"]
-    checks = service(url, rules)
+    checks = service(database, rules)
     first = checks.check(folder, tenant="t")
     again = checks.check(folder, tenant="t")
     assert again == first
@@ -49,9 +64,9 @@ def test_c72_the_same_bytes_are_not_judged_twice_and_new_rules_judge_anew(url: s
     assert checks.check(folder, tenant="t").verdict == "pass"
 
 
-def test_c72_a_moved_folder_gets_its_own_paths(url: str, tmp_path: Path) -> None:
+def test_c72_a_moved_folder_gets_its_own_paths(database: Database, tmp_path: Path) -> None:
     files = {"SKILL.md": SKILL, "scripts/a.py": "eval(input())\n"}
-    checks = service(url, ["r1"])
+    checks = service(database, ["r1"])
     checks.check(write(tmp_path / "demo", files), tenant="t")
     moved = checks.check(write(tmp_path / "elsewhere" / "demo", files), tenant="t")
     assert moved.issues[0].file == str(tmp_path / "elsewhere" / "demo" / "scripts" / "a.py")

@@ -23,13 +23,22 @@ WRITTEN_BY_PERSON = frozenset({None, "manual"})
 _LAYER_READ = {"L1": 0, "L2": 1, "L3": 1, "L4": 3, "L5": 4}
 _LAYER_WRITE = {"L1": 1, "L2": 2, "L3": 3, "L4": 4, "L5": 4}
 _RISKS = {"L0": 0, "L1": 1, "L2": 2, "L3": 3, "L4": 3}
-_MANAGES = re.compile(r"(?:skills?|settings?|config(?:uration)?|agents?|system|roles?|permissions?|policy):(?:write|create|manage|change|delete|update|install|admin|grant|set)\w*")
-_BROAD_PATH = re.compile(r"/(?:etc|usr|var|home|root|boot|opt|bin|sbin|lib\w*|srv|proc|sys|dev)?(?:/\*{1,2})?/?|~/?\.?|~/\*{1,2}|/home/[^/]+(?:/\*{1,2})?", re.IGNORECASE)
-_ANYTHING = frozenset(
-    """sh bash zsh dash ksh fish python python3 node ruby perl php pwsh powershell deno bun env xargs find ssh make docker podman kubectl
-    awk gawk vim nano screen tmux nohup eval npx uvx""".split()
+_MANAGES = re.compile(
+    r"(?:skills?|settings?|config(?:uration)?|agents?|system|roles?|permissions?|policy)"
+    r":(?:write|create|manage|change|delete|update|install|admin|grant|set)\w*"
 )
-_SYSTEM = frozenset("sudo su doas systemctl service mount umount useradd usermod passwd visudo crontab launchctl reg sc chroot".split())
+_BROAD_PATH = re.compile(
+    r"/(?:etc|usr|var|home|root|boot|opt|bin|sbin|lib\w*|srv|proc|sys|dev)?(?:/\*{1,2})?/?"
+    r"|~/?\.?|~/\*{1,2}|/home/[^/]+(?:/\*{1,2})?",
+    re.IGNORECASE,
+)
+_ANYTHING = frozenset(
+    """sh bash zsh dash ksh fish python python3 node ruby perl php pwsh powershell deno bun env xargs
+    find ssh make docker podman kubectl awk gawk vim nano screen tmux nohup eval npx uvx""".split()
+)
+_SYSTEM = frozenset(
+    "sudo su doas systemctl service mount umount useradd usermod passwd visudo crontab launchctl reg sc chroot".split()
+)
 
 
 class Reason(NamedTuple):
@@ -73,7 +82,9 @@ def _asked(manifest: SkillManifest) -> list[tuple[int, tuple[str | int, ...], st
     if asked.network.allowed or asked.network.domains:
         found.append((2, ("permissions", "network"), ", ".join(asked.network.domains[:3]) or "*"))
     if asked.shell.allowed or asked.shell.commands:
-        found.append((2 if asked.shell.commands else 3, ("permissions", "shell"), ", ".join(asked.shell.commands[:3]) or "*"))
+        found.append(
+            (2 if asked.shell.commands else 3, ("permissions", "shell"), ", ".join(asked.shell.commands[:3]) or "*")
+        )
         for index, command in enumerate(asked.shell.commands):
             name = command.strip().partition(" ")[0].rpartition("/")[2].lower()
             level = 4 if name in _SYSTEM else 3 if name in _ANYTHING else 2

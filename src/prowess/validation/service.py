@@ -1,4 +1,4 @@
-"""Validation reports that are kept (V4), and level 3 answered from them while neither content nor rules change (C72)."""
+"""Validation reports that are kept (V4); level 3 is answered from them while content and rules stay (C72)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ MAX_LISTED = 200
 class ValidationService:
     """Checks skill folders on level 3 and keeps what came of it; ``rules`` gives the version of the rules in force."""
 
-    def __init__(
-        self, database: Database, clock: Clock, ids: IdSource, rules: Callable[[], str] | None = None
-    ) -> None:
+    def __init__(self, database: Database, clock: Clock, ids: IdSource, rules: Callable[[], str] | None = None) -> None:
         self._database = database
         self._clock = clock
         self._ids = ids
@@ -111,13 +109,28 @@ def _digest(draft: Draft) -> str | None:
 
 def _to_row(issue: Issue, folder: str) -> dict[str, Any]:
     file = issue.file.removeprefix(folder).lstrip("/\\")
-    return {"severity": issue.severity, "code": issue.code, "file": file, "line": issue.line, "detail": dict(issue.detail)}
+    return {
+        "severity": issue.severity,
+        "code": issue.code,
+        "file": file,
+        "line": issue.line,
+        "detail": dict(issue.detail),
+    }
 
 
 def _report_of(row: dict[str, Any], draft: Draft) -> Report:
     level: Level = "security"
     issues = tuple(
-        Issue(level, item["severity"], item["code"], os.path.join(draft.folder, item["file"]), item["line"], item["detail"])  # noqa: PTH118
+        Issue(
+            level,
+            item["severity"],
+            item["code"],
+            str(Path(draft.folder, item["file"])),
+            item["line"],
+            item["detail"],
+        )
         for item in json.loads(row["issues"])
     )
-    return Report(draft.folder, draft.id, {level: LevelResult(row["verdict"], row["checks"], row["duration_ms"])}, issues)
+    return Report(
+        draft.folder, draft.id, {level: LevelResult(row["verdict"], row["checks"], row["duration_ms"])}, issues
+    )

@@ -49,7 +49,7 @@ def test_the_commands_are_those_of_the_contract() -> None:
     roles = "list show set remove assign unassign members"
     assert {
         "turn", "select", "chat", "tour", "stop", "tasks list", "tasks show", "worker", "up", "migrate", "doctor", "eval", "bench",
-        *(f"skills {name}" for name in skills.split()),
+        *(f"skills {name}" for name in skills.split()), "skills advisories show", "skills advisories update",
         *(f"permissions {name}" for name in permissions.split()),
         *(f"approvals {name}" for name in approvals.split("|")),
         *(f"roles {name}" for name in roles.split()),

@@ -64,8 +64,13 @@ def test_v6_more_permissions_are_never_a_lower_level(one: dict[str, Any], other:
     assert level({**one, **other}) >= level(other)
 
 
-@pytest.mark.parametrize(("source", "asked", "verdict"), [("frequency", "L2", "pass"), ("frequency", "L3", "reject"), ("manual", "L3", "pass")])
-def test_v3_v6_over_the_cap_of_its_source_is_refused_with_its_line(tmp_path: Path, source: str, asked: str, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "asked", "verdict"),
+    [("frequency", "L2", "pass"), ("frequency", "L3", "reject"), ("manual", "L3", "pass")],
+)
+def test_v3_v6_over_the_cap_of_its_source_is_refused_with_its_line(
+    tmp_path: Path, source: str, asked: str, verdict: str
+) -> None:
     text = f"trigger_source: {source}\npermissions:\n  memory:\n    write_layers: [{asked}]\n"
     report = scan(tmp_path / "learnt", **{"prowess.yaml": text})
     assert report.verdict == verdict
@@ -84,8 +89,16 @@ def test_l10_only_a_person_writes_a_skill_with_a_shell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("permissions", "script", "refused"),
     [
-        ("network: {allowed: true, domains: [api.example]}", "import requests\nrequests.get('https://api.example/x')\n", None),
-        ("network: {allowed: true, domains: [api.example]}", "import requests\nrequests.get('https://other.example/x')\n", "other.example"),
+        (
+            "network: {allowed: true, domains: [api.example]}",
+            "import requests\nrequests.get('https://api.example/x')\n",
+            None,
+        ),
+        (
+            "network: {allowed: true, domains: [api.example]}",
+            "import requests\nrequests.get('https://other.example/x')\n",
+            "other.example",
+        ),
         ("filesystem: {read: ['/data/**']}", "open('/data/a/b.txt').read()\n", None),
         ("filesystem: {read: ['/data/**']}", "open('/data/../etc/hosts').read()\n", "/data/../etc/hosts"),
         ("filesystem: {read: ['/data/**']}", "open('/data/a.txt', 'w').write('x')\n", "/data/a.txt"),
@@ -95,10 +108,18 @@ def test_l10_only_a_person_writes_a_skill_with_a_shell(tmp_path: Path) -> None:
         ("shell: {allowed: true, commands: [ls]}", "import os as o\ngetattr(o, 'po' + 'pen')('git pull')\n", "git"),
     ],
 )
-def test_v3_a_skill_that_declares_less_than_it_does_is_refused_with_the_line(tmp_path: Path, permissions: str, script: str, refused: str | None) -> None:
-    report = scan(tmp_path / "tool", **{"prowess.yaml": f"kind: tool\npermissions:\n  {permissions}\n", "scripts/run.py": script})
+def test_v3_a_skill_that_declares_less_than_it_does_is_refused_with_the_line(
+    tmp_path: Path, permissions: str, script: str, refused: str | None
+) -> None:
+    report = scan(
+        tmp_path / "tool", **{"prowess.yaml": f"kind: tool\npermissions:\n  {permissions}\n", "scripts/run.py": script}
+    )
     found = [(issue.detail["what"], issue.line) for issue in report.issues if issue.code == "sec_undeclared"]
-    assert found == ([] if refused is None else [(refused, script[: script.index(refused.partition("/..")[0].rpartition("/")[2][:3])].count("\n") + 1)])
+    assert found == (
+        []
+        if refused is None
+        else [(refused, script[: script.index(refused.partition("/..")[0].rpartition("/")[2][:3])].count("\n") + 1)]
+    )
 
 
 def test_v3_a_public_skill_without_permissions_gets_its_uses_listed(tmp_path: Path) -> None:

@@ -77,7 +77,11 @@ def _entry(entry: Any, index: int, file: str) -> tuple[tuple[str, str], Advisory
     name, versions = entry.get("name"), entry.get("versions")
     if not isinstance(name, str) or not 1 <= len(name) <= 214:
         raise _fault(file, f"{place}.name", "a name is expected")
-    if not isinstance(versions, list) or not versions or not all(isinstance(item, str) and len(item) <= 80 for item in versions):
+    if (
+        not isinstance(versions, list)
+        or not versions
+        or not all(isinstance(item, str) and len(item) <= 80 for item in versions)
+    ):
         raise _fault(file, f"{place}.versions", "a list of versions is expected")
     known = Advisory(frozenset(versions), str(entry.get("id", ""))[:80], str(entry.get("what", ""))[:200])
     return (entry["ecosystem"], normalised(entry["ecosystem"], name)), known

@@ -28,7 +28,7 @@ _FREE_COMMANDS = frozenset(
     source . let getopts hash type umask break continue dirname basename eval exec command builtin alias shopt mapfile readarray""".split()
 )
 _FREE_VARIABLES = frozenset("PATH HOME LANG LC_ALL TZ TMPDIR PWD USER SHELL TERM PYTHONPATH".split())
-_OWN_PLACES = ("/tmp", "/out", "/work", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr")  # noqa: S108
+_OWN_PLACES = ("/tmp", "/out", "/work", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 
 
 def audit(draft: Draft, manifest: SkillManifest | None, uses: list[Use], trust: str | None = None) -> Iterator[Finding]:
@@ -36,7 +36,8 @@ def audit(draft: Draft, manifest: SkillManifest | None, uses: list[Use], trust: 
     if manifest is not None:
         yield from _levels(draft, manifest, trust)
     held = manifest is not None and (
-        (draft.fields is not None and "permissions" in draft.fields.origins) or str(manifest.kind) in ("tool", "background")
+        (draft.fields is not None and "permissions" in draft.fields.origins)
+        or str(manifest.kind) in ("tool", "background")
     )
     seen: set[tuple[str, str]] = set()
     for use in uses:
@@ -73,7 +74,11 @@ def _levels(draft: Draft, manifest: SkillManifest, trust: str | None) -> Iterato
 def declared(use: Use, asked: ResourcePermissions) -> bool:
     """Whether the permissions cover a use; a use whose target only the run knows is covered by any of its kind."""
     if use.kind == "network":
-        return bool(asked.network.domains) if use.target == "*" else use.target in {item.lower() for item in asked.network.domains}
+        return (
+            bool(asked.network.domains)
+            if use.target == "*"
+            else use.target in {item.lower() for item in asked.network.domains}
+        )
     if use.kind == "command":
         names = {item.strip().partition(" ")[0].rpartition("/")[2].lower() for item in asked.shell.commands}
         return bool(names) if use.target == "*" else use.target in names
@@ -91,7 +96,11 @@ def declared(use: Use, asked: ResourcePermissions) -> bool:
 def _covers(pattern: str, path: str) -> bool:
     path = normpath(path)
     pattern = pattern.strip()
-    return fnmatchcase(path, pattern) or fnmatchcase(path + "/", pattern.removesuffix("**")) or fnmatchcase(path, normpath(pattern))
+    return (
+        fnmatchcase(path, pattern)
+        or fnmatchcase(path + "/", pattern.removesuffix("**"))
+        or fnmatchcase(path, normpath(pattern))
+    )
 
 
 def _is_free(use: Use) -> bool:

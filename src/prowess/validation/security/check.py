@@ -37,13 +37,21 @@ if TYPE_CHECKING:
 MAX_SKILL_CHARACTERS = 24 * 1024 * 1024
 _SHELL_FENCES = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "terminal", "shellscript"})
 _SCRIPT_FENCES = frozenset({"js", "javascript", "ts", "typescript", "mjs", "jsx", "tsx"})
-_LOOKS_LIKE_SHELL = re.compile(r"^\s*(?:\$ )?(?:curl|wget|sudo|bash|sh|rm|nc|echo|base64|eval|python3?|crontab|chmod|export|powershell|cat)\s", re.MULTILINE)
+_LOOKS_LIKE_SHELL = re.compile(
+    r"^\s*(?:\$ )?(?:curl|wget|sudo|bash|sh|rm|nc|echo|base64|eval|python3?|crontab|chmod|export|powershell|cat)\s",
+    re.MULTILINE,
+)
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
 _INLINE_COMMAND = re.compile(r"`([^`\n]{0,20}(?:curl|wget|base64|/dev/tcp|nc |rm -|eval|crontab|xattr)[^`\n]{0,400})`")
-_TEACHES = re.compile(r"(?:^|/)(?:tests?|evals?|fixtures?|examples?|samples?|__tests__|benchmarks?|datasets?|rules|patterns|signatures|attacks?|payloads?|corpus)(?:/|[-_.])|(?:tests?|evals?|fixtures?|examples?|rules?|patterns?|attacks?|payloads?)\.\w+$", re.IGNORECASE)
+_TEACHES = re.compile(
+    r"(?:^|/)(?:tests?|evals?|fixtures?|examples?|samples?|__tests__|benchmarks?|datasets?|rules|patterns|signatures|attacks?|payloads?|corpus)(?:/|[-_.])|(?:tests?|evals?|fixtures?|examples?|rules?|patterns?|attacks?|payloads?)\.\w+$",
+    re.IGNORECASE,
+)
 
 
-def check_security(path: str | os.PathLike[str] | Draft, *, trust: str | None = None, advisories: Advisories | None = None) -> Report:
+def check_security(
+    path: str | os.PathLike[str] | Draft, *, trust: str | None = None, advisories: Advisories | None = None
+) -> Report:
     """Check one skill folder (or the SKILL.md in it, or a draft of it). Raises nothing but a broken list of advisories.
 
     ``trust`` is where the skill comes from (``levels.TRUST_CAPS``); it caps the level that the manifest may ask for.
@@ -58,7 +66,9 @@ def check_security(path: str | os.PathLike[str] | Draft, *, trust: str | None = 
             checker.findings.append(Finding("sec_unread", note.file, note.line, note.code))
     checker.whole(draft.manifest() if draft.fields is not None else None, trust)
     findings = thin_out(checker.findings)
-    issues = sorted((finding.to_issue() for finding in findings), key=lambda issue: (_RANK[issue.severity], issue.file, issue.line))
+    issues = sorted(
+        (finding.to_issue() for finding in findings), key=lambda issue: (_RANK[issue.severity], issue.file, issue.line)
+    )
     elapsed = (time.perf_counter() - started) * 1000
     result = LevelResult(verdict_of(findings), len(RULES), elapsed)
     return Report(draft.folder, draft.id, {"security": result}, tuple(issues))
@@ -133,7 +143,10 @@ class _Checker:
         if _TEACHES.search(path):
             return
         for pattern in usable(text):
-            if pattern.code in ("sec_prose_override", "sec_prose_exfiltrate", "sec_prose_authority") and len(text) < 200_000:
+            if (
+                pattern.code in ("sec_prose_override", "sec_prose_exfiltrate", "sec_prose_authority")
+                and len(text) < 200_000
+            ):
                 for item in read_piece(Piece("prose", text, 1), file, [pattern]):
                     if item.code == "sec_prose_override":
                         self.findings.append(Finding("sec_prose_authority", item.file, item.line, item.what))
@@ -152,12 +165,21 @@ class _Checker:
         for found in _INLINE_COMMAND.finditer(body):
             place = line + body.count("\n", 0, found.start())
             sentence = body[max(0, found.start() - 80) : found.start()].rpartition("\n")[2]
-            if not re.search(r"(?i)never|don['’]?t|avoid|block|den(?:y|ied)|reject|danger|malicious|detect|e\.g\.|such as|flag|不要|禁止|危险|例如", sentence):
+            if not re.search(
+                r"(?i)never|don['’]?t|avoid|block|den(?:y|ied)|reject|danger|malicious|detect|e\.g\.|such as|flag|不要|禁止|危险|例如",
+                sentence,
+            ):
                 self.findings += _only_serious(Shell(found.group(1), file, place, document=True).run().findings)
         self._addresses(body, file, line, document=True)
 
     def _fence(self, piece: Piece, file: str) -> None:
-        warned = re.search(r"(?i)bad|wrong|never|don['’]?t|avoid|danger|attack|malicious|vulnerab|unsafe|anti-?pattern|insecure|exploit|❌|攻击|危险|错误|反例", piece.heading) is not None
+        warned = (
+            re.search(
+                r"(?i)bad|wrong|never|don['’]?t|avoid|danger|attack|malicious|vulnerab|unsafe|anti-?pattern|insecure|exploit|❌|攻击|危险|错误|反例",
+                piece.heading,
+            )
+            is not None
+        )
         found: list[Finding] = []
         if piece.info in _SHELL_FENCES or (not piece.info and _LOOKS_LIKE_SHELL.search(piece.text)):
             text = re.sub(r"^\s*[$>] ", "", piece.text, flags=re.MULTILINE)
@@ -172,7 +194,10 @@ class _Checker:
             found = read_text(piece.text, file, piece.line, document=True, data=True)
         elif piece.info in ("powershell", "ps1", "pwsh", "batch", "cmd", "php", "ruby", "perl", "bat"):
             found = read_text(piece.text, file, piece.line, document=True)
-        shown_as_bad = warned or re.search(r"(?i)#\s*(?:❌|bad\b|wrong|never|don['’]?t|vulnerable|unsafe|dangerous|attacker|malicious)|//\s*(?:❌|bad\b|wrong|unsafe|vulnerable)", piece.text)
+        shown_as_bad = warned or re.search(
+            r"(?i)#\s*(?:❌|bad\b|wrong|never|don['’]?t|vulnerable|unsafe|dangerous|attacker|malicious)|//\s*(?:❌|bad\b|wrong|unsafe|vulnerable)",
+            piece.text,
+        )
         self.findings += [item for item in found if not shown_as_bad or item.weight == "critical"]
 
     def _data(self, content: Content, file: str) -> None:
@@ -186,22 +211,32 @@ class _Checker:
                     if piece.kind in ("comment", "hidden"):
                         self.findings += read_piece(piece, file, patterns)
         self.findings += read_text(content.text, file, document=teaching, data=True)
-        self._addresses(content.text, file, 1, document=teaching or content.path.endswith((".html", ".txt", ".csv", ".xml", ".svg")))
+        self._addresses(
+            content.text, file, 1, document=teaching or content.path.endswith((".html", ".txt", ".csv", ".xml", ".svg"))
+        )
 
     def _addresses(self, text: str, file: str, first: int, *, document: bool) -> None:
         if "://" not in text:
             return
         for found in re.finditer(r"https?://[^\s\"'<>)\]`]{4,200}", text):
             if places.MESSAGE_HOOKS.search(found.group()) or places.DROP_HOSTS.match(found.group().partition("://")[2]):
-                self.findings.append(Finding("sec_drop_host", file, first + text.count("\n", 0, found.start()), found.group(), document))
+                self.findings.append(
+                    Finding("sec_drop_host", file, first + text.count("\n", 0, found.start()), found.group(), document)
+                )
             elif any(places.is_bare_address(host) for host in places.hosts_in(found.group())):
-                self.findings.append(Finding("sec_bare_address", file, first + text.count("\n", 0, found.start()), found.group(), document))
+                self.findings.append(
+                    Finding(
+                        "sec_bare_address", file, first + text.count("\n", 0, found.start()), found.group(), document
+                    )
+                )
 
     def _hidden(self, text: str, file: str, path: str) -> None:
         tags = decode_tags("".join(_TAGS.findall(text))) if not text.isascii() else ""
         if tags and usable(tags):
             found = read_piece(Piece("prose", tags, 1), file, usable(tags))
-            self.findings += [Finding("sec_prose_hidden", file, 1, item.what) for item in found if item.code != "sec_prose_quoted"]
+            self.findings += [
+                Finding("sec_prose_hidden", file, 1, item.what) for item in found if item.code != "sec_prose_quoted"
+            ]
         for hidden in decoded_texts(text):
             if hidden.acts:
                 self.findings.append(Finding("sec_encoded_text", file, hidden.line, hidden.text))
@@ -221,7 +256,11 @@ class _Checker:
             self._packages_of(manifest)
         secret = next((use for use in self.uses if use.kind == "secret"), None)
         send = next((use for use in self.uses if use.kind == "send"), None)
-        if secret is not None and send is not None and not any(item.code == "sec_exfiltration" for item in self.findings):
+        if (
+            secret is not None
+            and send is not None
+            and not any(item.code == "sec_exfiltration" for item in self.findings)
+        ):
             what = f"{secret.target} → {send.target}"
             self.findings.append(Finding("sec_exfiltration_parts", secret.file, secret.line, what))
 
@@ -231,9 +270,17 @@ class _Checker:
         wanted = []
         for index, package in enumerate(manifest.dependencies.packages):
             for ecosystem, name in package.items():
-                plain = {"pip": "pypi", "python": "pypi", "pypi": "pypi", "npm": "npm", "node": "npm"}.get(ecosystem.lower(), "system")
-                file, line = (self._draft.fields.place("dependencies", "packages", index) if self._draft.fields else None) or (self._draft.file, 1)
-                title, _, version = str(name).replace("==", "@").partition("@") if not str(name).startswith("@") else (str(name), "", "")
+                plain = {"pip": "pypi", "python": "pypi", "pypi": "pypi", "npm": "npm", "node": "npm"}.get(
+                    ecosystem.lower(), "system"
+                )
+                file, line = (
+                    self._draft.fields.place("dependencies", "packages", index) if self._draft.fields else None
+                ) or (self._draft.file, 1)
+                title, _, version = (
+                    str(name).replace("==", "@").partition("@")
+                    if not str(name).startswith("@")
+                    else (str(name), "", "")
+                )
                 wanted.append((file, Wanted(plain, title.strip(), version.strip(), line, str(name))))
         for file, item in wanted:
             self.findings += judge([item], file, self._advisories, document=False)

@@ -13,8 +13,12 @@ from typing import NamedTuple
 from prowess.validation.security.words import MAX_DEPTH, UNKNOWN, Command, Pipeline, pipelines
 
 SHELLS = frozenset("sh bash zsh dash ksh ash fish csh tcsh".split())
-INTERPRETERS = SHELLS | frozenset("python python2 python3 perl ruby node php lua deno bun osascript pwsh powershell".split())
-DOWNLOADERS = frozenset("curl wget aria2c fetch http https lwp-download iwr invoke-webrequest invoke-restmethod irm".split())
+INTERPRETERS = SHELLS | frozenset(
+    "python python2 python3 perl ruby node php lua deno bun osascript pwsh powershell".split()
+)
+DOWNLOADERS = frozenset(
+    "curl wget aria2c fetch http https lwp-download iwr invoke-webrequest invoke-restmethod irm".split()
+)
 
 _WRAPPERS: dict[str, tuple[str, int]] = {
     # name: (options that take a value, positional words before the command)

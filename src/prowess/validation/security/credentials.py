@@ -29,7 +29,9 @@ _PREFIXES = re.compile(
     | (?P<url>\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|redis|amqp)://[^\s:/@"']{1,60}:[^\s/@"']{6,80}@[\w.-]{4,120})""",
     re.VERBOSE,
 )
-_KEYS = re.compile(r"AKIA|ASIA|gh[pousr]_|github_pat|glpat-|sk-|xox|hooks\.slack|AIza|k_live_|npm_|pypi-A|SG\.|hf_|:AA|PRIVATE KEY|eyJ|://[^\s/]{1,60}:")
+_KEYS = re.compile(
+    r"AKIA|ASIA|gh[pousr]_|github_pat|glpat-|sk-|xox|hooks\.slack|AIza|k_live_|npm_|pypi-A|SG\.|hf_|:AA|PRIVATE KEY|eyJ|://[^\s/]{1,60}:"
+)
 _ASSIGNED = re.compile(
     r"""(?i)(?:password|passwd|secret|api_?key|apikey|access_?token|auth_?token|private_?key|client_?secret)[\w.-]{0,12}["']?\s{0,3}(?::|=>?|:=)\s{0,3}["']([^"'\s]{12,200})["']"""
 )
@@ -50,7 +52,12 @@ def read_credentials(text: str, file: str, *, document: bool) -> list[Finding]:
             findings.append(Finding(code, file, line, masked(value), document, {"kind": kind}))
     for found in _ASSIGNED.finditer(text):
         value = found.group(1)
-        if _EXAMPLE.search(value) or disorder(value) < 3.5 or not re.search(r"\d", value) or not re.search(r"[A-Za-z]", value):
+        if (
+            _EXAMPLE.search(value)
+            or disorder(value) < 3.5
+            or not re.search(r"\d", value)
+            or not re.search(r"[A-Za-z]", value)
+        ):
             continue
         line = 1 + text.count("\n", 0, found.start())
         findings.append(Finding("sec_password", file, line, masked(value), document))
@@ -59,14 +66,20 @@ def read_credentials(text: str, file: str, *, document: bool) -> list[Finding]:
 
 def _is_example(kind: str, value: str) -> bool:
     if kind == "url":
-        return _EXAMPLE.search(value) is not None or value.rpartition("@")[2].startswith(("host", "db", "localhost", "127.", "mongo", "redis", "rabbit", "mysql", "cluster"))
+        return _EXAMPLE.search(value) is not None or value.rpartition("@")[2].startswith(
+            ("host", "db", "localhost", "127.", "mongo", "redis", "rabbit", "mysql", "cluster")
+        )
     if kind == "key":
         body = re.sub(r"\s|\\n|-----[^-]*-----", "", value)
         return disorder(body) < 4.5 or "..." in value
     if kind == "jwt":
         return "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9" in value or _TEST_KEY.search(value) is not None
     body = value.partition("_")[2] or value.partition("-")[2] or value
-    return _TEST_KEY.search(value) is not None or re.search(r"(?i)example|fake|test|dummy|your|xxx|redact|placeholder|sample", value) is not None or disorder(body) < 3.0
+    return (
+        _TEST_KEY.search(value) is not None
+        or re.search(r"(?i)example|fake|test|dummy|your|xxx|redact|placeholder|sample", value) is not None
+        or disorder(body) < 3.0
+    )
 
 
 def disorder(text: str) -> float:

@@ -24,8 +24,17 @@ _PROGRAMS = (
     (b"\x7fELF", "ELF"), (b"MZ", "Windows"), (b"\xcf\xfa\xed\xfe", "Mach-O"), (b"\xca\xfe\xba\xbe", "Mach-O/Java"), (b"\xfe\xed\xfa\xcf", "Mach-O"),
     (b"\x00asm", "WebAssembly"), (b"dex\n", "Android"),
 )  # fmt: skip
-_ARCHIVES = ((b"PK\x03\x04", "ZIP"), (b"\x1f\x8b", "gzip"), (b"7z\xbc\xaf", "7z"), (b"Rar!", "RAR"), (b"BZh", "bzip2"), (b"\xfd7zXZ", "xz"))
-_ARCHIVE_NAMES = re.compile(r"\.(?:zip|gz|tgz|tar|7z|rar|bz2|xz|jar|whl|egg|docx|xlsx|pptx|dotx|potx|xltx|odt|ods|odp|epub|apk|vsix|nupkg|skill|svgz|sketch|key|numbers|pages|mcpb|dxt|usdz|3mf|npz|pt|pth)$")
+_ARCHIVES = (
+    (b"PK\x03\x04", "ZIP"),
+    (b"\x1f\x8b", "gzip"),
+    (b"7z\xbc\xaf", "7z"),
+    (b"Rar!", "RAR"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ", "xz"),
+)
+_ARCHIVE_NAMES = re.compile(
+    r"\.(?:zip|gz|tgz|tar|7z|rar|bz2|xz|jar|whl|egg|docx|xlsx|pptx|dotx|potx|xltx|odt|ods|odp|epub|apk|vsix|nupkg|skill|svgz|sketch|key|numbers|pages|mcpb|dxt|usdz|3mf|npz|pt|pth)$"
+)
 _MEDIA_NAMES = re.compile(
     r"\.(?:png|jpe?g|gif|webp|avif|heic|bmp|ico|icns|tiff?|psd|ai|eps|pdf|ttf|otf|ttc|woff2?|eot|mp[34]|m4[av]|ogg|oga|opus|wav|flac|webm|mov|avi|mkv|aac|mid|glb|gltf|stl|obj|fbx"
     r"|docx?|xlsx?|pptx?|sqlite3?|db|parquet|npy|onnx|safetensors|h5|nc|dat|shp|dbf|shx|las|tif|fits|excalidraw|fig|riv|lottie|mo|pyc|pyo|ds_store|ppm|pgm)$|^\.ds_store$"
@@ -106,8 +115,10 @@ def _decode(data: bytes) -> str | None:
 def _named(path: str, file: str) -> list[Finding]:
     name = path.rpartition("/")[2].lower()
     found = []
-    if name in ("sitecustomize.py", "usercustomize.py") or name.endswith(".pth") and not name.endswith("model.pth"):
+    if name in ("sitecustomize.py", "usercustomize.py") or (name.endswith(".pth") and not name.endswith("model.pth")):
         found.append(Finding("sec_import_hook", file, 1, name))
-    if re.search(r"\.(?:pdf|docx?|xlsx?|png|jpe?g|gif|txt|md|csv)\.(?:exe|scr|sh|bat|cmd|js|vbs|py|command|app)$", name):
+    if re.search(
+        r"\.(?:pdf|docx?|xlsx?|png|jpe?g|gif|txt|md|csv)\.(?:exe|scr|sh|bat|cmd|js|vbs|py|command|app)$", name
+    ):
         found.append(Finding("sec_disguised_program", file, 1, name))
     return found

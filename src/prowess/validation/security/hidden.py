@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{32,8192}={0,2}(?![A-Za-z0-9+/=])")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}){20,2048}(?![0-9A-Za-z])")
-_ESCAPES = re.compile(r"(?:\\x[0-9a-fA-F]{2}){8,2048}|(?:\\u00[0-9a-fA-F]{2}){8,2048}|(?:%[0-9a-fA-F]{2}){12,2048}|(?:&#x?[0-9a-fA-F]{2,3};){8,2048}")
+_ESCAPES = re.compile(
+    r"(?:\\x[0-9a-fA-F]{2}){8,2048}|(?:\\u00[0-9a-fA-F]{2}){8,2048}|(?:%[0-9a-fA-F]{2}){12,2048}|(?:&#x?[0-9a-fA-F]{2,3};){8,2048}"
+)
 MAX_DECODED = 400
 
 _ACTS = re.compile(
@@ -62,7 +64,11 @@ def _from_hex(text: str) -> str | None:
 
 def _from_escapes(text: str) -> str | None:
     if text.startswith("&"):
-        numbers = [int(part[1:], 16) if part.startswith("x") else int(part, 10) for part in re.findall(r"&#(x?[0-9a-fA-F]+);", text) if part.startswith("x") or part.isdigit()]
+        numbers = [
+            int(part[1:], 16) if part.startswith("x") else int(part, 10)
+            for part in re.findall(r"&#(x?[0-9a-fA-F]+);", text)
+            if part.startswith("x") or part.isdigit()
+        ]
         return "".join(chr(number) for number in numbers)
     return _from_hex(re.sub(r"\\x|\\u00|%", "", text))
 

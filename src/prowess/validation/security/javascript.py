@@ -30,9 +30,14 @@ _SPACES = re.compile(r"\s*\??\.\s*")
 
 _RUNS = frozenset("exec execSync spawn spawnSync execFile execFileSync fork".split())
 _READS = frozenset("readFile readFileSync createReadStream readdir readdirSync".split())
-_WRITES = frozenset("writeFile writeFileSync appendFile appendFileSync createWriteStream mkdir mkdirSync copyFile copyFileSync rename renameSync".split())
+_WRITES = frozenset(
+    "writeFile writeFileSync appendFile appendFileSync createWriteStream mkdir mkdirSync copyFile copyFileSync rename renameSync".split()
+)
 _DELETES = frozenset("unlink unlinkSync rm rmSync rmdir rmdirSync".split())
-_SEND = re.compile(r"^(?:fetch|axios(?:\.\w+)?|got(?:\.\w+)?|(?:https?|http2)\.(?:request|get)|request(?:\.\w+)?|superagent\.\w+|navigator\.sendBeacon|\$\.(?:ajax|post|get))$")
+_SEND = re.compile(
+    r"^(?:fetch|axios(?:\.\w+)?|got(?:\.\w+)?|(?:https?|http2)\.(?:request|get)|request(?:\.\w+)?|superagent\.\w+|navigator\.sendBeacon|\$\.(?:ajax|post|get))$"
+)
+_CONNECTS = re.compile(r"^(?:(?:https?|http2|net|tls|dgram)\.\w+|WebSocket|XMLHttpRequest)$")
 _DECODES = re.compile(r"^(?:atob|Buffer\.from|unescape|decodeURIComponent|String\.fromCharCode|zlib\.\w+)$")
 
 
@@ -93,6 +98,7 @@ class _Reader:
         self._labels: dict[str, set[str]] = {}
         self._modules: dict[str, str] = {}
         self._budget = MAX_LOOKS
+        self._connects = False
 
     @property
     def exhausted(self) -> bool:
@@ -109,6 +115,7 @@ class _Reader:
         """Learn names first, then look at every call and text."""
         for _ in range(2):
             self._learn()
+        self._connects = any(token.kind == "name" and _CONNECTS.match(token.value) for token in self._tokens)
         for index, token in enumerate(self._tokens):
             if token.kind == "text":
                 self._text(token)
@@ -132,13 +139,22 @@ class _Reader:
             right = self._until(index + 2, (";",), 120)
             if right and right[0].value.endswith("require") and len(right) > 2 and right[2].kind == "text":
                 self._modules[name] = right[2].value.removeprefix("node:")
-            elif right and all(item.kind == "text" or item.value == "+" or item.value in self._values for item in right[:40]):
-                self._values[name] = "".join(item.value if item.kind == "text" else self._values.get(item.value, "") for item in right[:40])
+            elif right and all(
+                item.kind == "text" or item.value == "+" or item.value in self._values for item in right[:40]
+            ):
+                self._values[name] = "".join(
+                    item.value if item.kind == "text" else self._values.get(item.value, "") for item in right[:40]
+                )
             labels = self._labels_of(right)
             if labels:
                 self._labels.setdefault(name, set()).update(labels)
         for index, token in enumerate(tokens[:-3]):
-            if token.value == "}" and tokens[index + 1].value == "=" and tokens[index + 2].value == "require" and tokens[index + 4 :]:
+            if (
+                token.value == "}"
+                and tokens[index + 1].value == "="
+                and tokens[index + 2].value == "require"
+                and tokens[index + 4 :]
+            ):
                 self._imported(index + 1, tokens[index + 4].value)
 
     def _imported(self, index: int, module: str) -> None:
@@ -165,7 +181,12 @@ class _Reader:
                         break
                 elif token.value in ends and level <= 0:
                     break
-            if level <= 0 and token.line > start and taken and token.value in ("const", "let", "var", "return", "if", "for", "await"):
+            if (
+                level <= 0
+                and token.line > start
+                and taken
+                and token.value in ("const", "let", "var", "return", "if", "for", "await")
+            ):
                 break
             taken.append(token)
         self._budget -= len(taken) + 1
@@ -189,7 +210,9 @@ class _Reader:
                         labels.add("environment")
                 elif value.rpartition(".")[2] in _READS:
                     labels.add("file")
-            elif token.kind == "text" and (places.CREDENTIAL_PATHS.search(value) or places.BROWSER_STORES.search(value)):
+            elif token.kind == "text" and (
+                places.CREDENTIAL_PATHS.search(value) or places.BROWSER_STORES.search(value)
+            ):
                 labels.add("credentials")
         return labels
 
@@ -199,7 +222,11 @@ class _Reader:
         value = token.value
         if places.MESSAGE_HOOKS.search(value) or ("http" in value and places.DROP_HOSTS.search(value)):
             self._add("sec_drop_host", token.line, value)
-        elif "://" in value and len(value) < 4096 and any(places.is_bare_address(host) for host in places.hosts_in(value)):
+        elif (
+            "://" in value
+            and len(value) < 4096
+            and any(places.is_bare_address(host) for host in places.hosts_in(value))
+        ):
             self._add("sec_bare_address", token.line, value)
         if "stratum+" in value or "coinhive" in value.lower():
             self._add("sec_miner", token.line, value)
@@ -217,14 +244,32 @@ class _Reader:
             return
         if name in ("eval", "Function", "window.eval", "globalThis.eval") or name.startswith("vm.runIn"):
             self._evaluate(token, name, arguments, constructed=before == "new")
-        elif name in ("setTimeout", "setInterval") and arguments[:1] and arguments[0].kind == "text" and len(arguments[0].value) > 30:
+        elif (
+            name in ("setTimeout", "setInterval")
+            and arguments[:1]
+            and arguments[0].kind == "text"
+            and len(arguments[0].value) > 30
+        ):
             self._add("sec_dynamic_code", token.line, arguments[0].value)
-        elif last in _RUNS and (module == "child_process" or owner in ("child_process", "cp", "execa") or self._required(index)):
-            self._run(token, name, arguments)
-        elif last in _RUNS and name == last and module == name and "child_process" in self._modules.values() and last != "fork":
+        elif (
+            last in _RUNS
+            and (module == "child_process" or owner in ("child_process", "cp", "execa") or self._required(index))
+        ) or (
+            last in _RUNS
+            and name == last
+            and module == name
+            and "child_process" in self._modules.values()
+            and last != "fork"
+        ):
             self._run(token, name, arguments)
         elif _SEND.match(name):
             self._send(token, name, arguments)
+        elif (
+            last in ("write", "end", "send")
+            and self._connects
+            and self._labels_of(arguments) & {"credentials", "environment"}
+        ):
+            self._add("sec_exfiltration", token.line, name)
         if last in _READS or last in _WRITES or last in _DELETES:
             kind = "fs_read" if last in _READS else "fs_write" if last in _WRITES else "fs_delete"
             self._touch(kind, self._joined(arguments[:12]), token)
@@ -263,9 +308,13 @@ class _Reader:
             self._add("sec_remote_run", token.line, shown)
         if text:
             words = [item.value for item in arguments[1:40] if item.kind == "text"]
-            line = text if "exec" in name.lower() and "file" not in name.lower() else " ".join([text, *(_quote(word) for word in words)])
+            line = (
+                text
+                if "exec" in name.lower() and "file" not in name.lower()
+                else " ".join([text, *(_quote(word) for word in words)])
+            )
             inner = Shell(re.sub(r"\$\{[^}]*\}", "$_", line), self._file, token.line, document=self._document).run()
-            self.findings += [item for item in inner.findings]
+            self.findings += list(inner.findings)
             self.uses += inner.uses
         else:
             self._use("command", "*", token.line)
@@ -308,7 +357,11 @@ class _Reader:
             elif token.kind == "text":
                 parts.append(token.value)
             elif token.kind == "name":
-                parts.append(self._values.get(token.value, "~" if "homedir" in token.value or token.value.endswith("env.HOME") else ""))
+                parts.append(
+                    self._values.get(
+                        token.value, "~" if "homedir" in token.value or token.value.endswith("env.HOME") else ""
+                    )
+                )
         return "/".join(part for part in parts if part) if level or len(parts) > 1 else "".join(parts)
 
 

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 
 class Piece(NamedTuple):
-    """One piece: ``kind`` is ``prose``, ``quote``, ``code``, ``comment``, ``alt`` or ``hidden``; ``info`` is the language of
-    code; ``line`` is 1-based; ``heading`` is the headings above it, to tell what it is about.
+    """One piece of a text, with its 1-based line.
+
+    ``kind`` is ``prose``, ``quote``, ``code``, ``comment``, ``alt`` or ``hidden``; ``info`` is the language of code;
+    ``heading`` is the headings above it, to tell what it is about.
     """
 
     kind: str
@@ -23,7 +25,9 @@ class Piece(NamedTuple):
 
 _FENCE = re.compile(r"^[ \t]{0,12}(?:[-*+][ \t]+|\d+[.)][ \t]+)?(`{3,}|~{3,})[ \t]*([^\s`{]*)")
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)")
-_ALT = re.compile(r"!\[([^\]]{20,2000})\]\(|\b(?:alt|title|aria-label|data-[\w-]{1,30})\s?=\s?[\"']([^\"']{20,2000})[\"']")
+_ALT = re.compile(
+    r"!\[([^\]]{20,2000})\]\(|\b(?:alt|title|aria-label|data-[\w-]{1,30})\s?=\s?[\"']([^\"']{20,2000})[\"']"
+)
 _REFERENCE = re.compile(r"^\[(?://|comment|#)\]:\s?#?\s?[(\"'](.{10,2000})[)\"']\s*$")
 _HIDDEN = re.compile(
     r"<(\w{1,12})\b[^>]{0,300}?(?:style\s?=\s?[\"'][^\"']{0,200}?(?:display\s?:\s?none|visibility\s?:\s?hidden|font-size\s?:\s?[01](?:px|pt|em)?\s?[;\"']|opacity\s?:\s?0(?:\.0\d?)?\s?[;\"']"
@@ -44,7 +48,11 @@ def pieces_of(text: str, first_line: int = 1) -> list[Piece]:
         fence = _FENCE.match(line)
         if fence is not None:
             end = _fence_end(lines, index + 1, fence.group(1))
-            found.append(Piece("code", "\n".join(lines[index + 1 : end]), first_line + index + 1, fence.group(2).lower(), heading))
+            found.append(
+                Piece(
+                    "code", "\n".join(lines[index + 1 : end]), first_line + index + 1, fence.group(2).lower(), heading
+                )
+            )
             index = end + 1
             continue
         title = _HEADING.match(line)
@@ -133,7 +141,9 @@ def _inline(text: str, first_line: int) -> list[Piece]:
     found: list[Piece] = []
     if "![" in text or "alt=" in text or "title=" in text or "data-" in text:
         for match in _ALT.finditer(text):
-            found.append(Piece("alt", match.group(1) or match.group(2), first_line + text.count("\n", 0, match.start())))
+            found.append(
+                Piece("alt", match.group(1) or match.group(2), first_line + text.count("\n", 0, match.start()))
+            )
     if "<" in text:
         for match in _HIDDEN.finditer(text):
             found.append(Piece("hidden", match.group(2), first_line + text.count("\n", 0, match.start())))

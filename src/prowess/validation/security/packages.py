@@ -11,7 +11,9 @@ from prowess.validation.security.advisories import Advisories, normalised
 from prowess.validation.security.rules import Finding
 
 MAX_WANTED = 5_000
-_REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]{0,120})\s*(?:\[[^\]]{0,200}\])?\s*((?:[=<>!~]=?=?\s*[\w.*+!-]{1,60}\s*,?\s*){0,6})")
+_REQUIREMENT = re.compile(
+    r"^\s*([A-Za-z0-9][A-Za-z0-9._-]{0,120})\s*(?:\[[^\]]{0,200}\])?\s*((?:[=<>!~]=?=?\s*[\w.*+!-]{1,60}\s*,?\s*){0,6})"
+)
 _PEP_723 = re.compile(r"^# /// script\s*$(.{0,4000}?)^# ///\s*$", re.MULTILINE | re.DOTALL)
 _INSTALL = re.compile(
     r"\b(?:(?P<pip>(?:uv\s+)?pip3?\s+install|python3?\s+-m\s+pip\s+install|uv\s+add|pipx\s+(?:install|run)|uvx|poetry\s+add)|(?P<npm>(?:npm|pnpm)\s+(?:install|i|add)|yarn\s+add|bun\s+add|npx))\s+([^\n;&|`#]{1,300})"
@@ -115,7 +117,9 @@ def _requirements(text: str, file: str, findings: list[Finding]) -> Iterator[Wan
         if not line or line.startswith("#"):
             continue
         if line.startswith("-"):
-            if re.match(r"(?:-i|--index-url|--extra-index-url|--find-links|--trusted-host)\b", line) and not re.search(r"pypi\.org|pytorch\.org|nvidia\.com", line):
+            if re.match(r"(?:-i|--index-url|--extra-index-url|--find-links|--trusted-host)\b", line) and not re.search(
+                r"pypi\.org|pytorch\.org|nvidia\.com", line
+            ):
                 findings.append(Finding("sec_package_index", file, number, line))
             continue
         if "://" in line or line.startswith("git+"):

@@ -39,7 +39,9 @@ AUTOSTART_PATHS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 
-SHELL_RC = re.compile(r"(?:~|\$\{?HOME\}?|^|[\"'/])/?\.(?:bashrc|bash_profile|zshrc|zprofile|zshenv|profile|bash_login)\b")
+SHELL_RC = re.compile(
+    r"(?:~|\$\{?HOME\}?|^|[\"'/])/?\.(?:bashrc|bash_profile|zshrc|zprofile|zshenv|profile|bash_login)\b"
+)
 
 AGENT_SETTINGS = re.compile(
     r"""(?:^|[\s"'`=/~])(?:CLAUDE\.md|AGENTS\.md|SOUL\.md|MEMORY\.md|GEMINI\.md|\.cursorrules|\.mcp\.json
@@ -81,7 +83,9 @@ INSTALLER_HOSTS = frozenset(
 )
 """Hosts whose own instructions are to pipe their installer into a shell"""
 
-_URL = re.compile(r"\bhttps?://(?:[^\s/@\"'`<>]{1,80}@)?(\[[0-9a-fA-F:.]{2,45}\]|[^\s/:?#\"'`<>)\\|;,]{1,255})", re.IGNORECASE)
+_URL = re.compile(
+    r"\bhttps?://(?:[^\s/@\"'`<>]{1,80}@)?(\[[0-9a-fA-F:.]{2,45}\]|[^\s/:?#\"'`<>)\\|;,]{1,255})", re.IGNORECASE
+)
 
 
 def hosts_in(text: str) -> list[str]:

@@ -100,8 +100,14 @@ def _code(piece: Piece, pattern: Pattern, found: re.Match[str]) -> str:
         return pattern.code
     if quoted or tells or _denied(pattern, before):
         return "sec_prose_quoted"
-    if _ABOUT_ATTACKS.search(piece.heading) or (text.startswith(("- ", "* ", "| ")) and _ABOUT_ATTACKS.search(text[:60])):
-        return "sec_prose_quoted" if pattern.code not in _NEGATION_IS_THE_POINT or "anti" in piece.heading.lower() else pattern.code
+    if _ABOUT_ATTACKS.search(piece.heading) or (
+        text.startswith(("- ", "* ", "| ")) and _ABOUT_ATTACKS.search(text[:60])
+    ):
+        return (
+            "sec_prose_quoted"
+            if pattern.code not in _NEGATION_IS_THE_POINT or "anti" in piece.heading.lower()
+            else pattern.code
+        )
     return pattern.code
 
 
@@ -113,9 +119,18 @@ def _tells(pattern: Pattern, before: str, after: str) -> bool:
     """Whether the sentence tells of an attack; a negation alone does not, where it is what the pattern is about."""
     for expression in (TELLS_OF_ATTACKS, TELLS_OF_ATTACKS_ZH):
         for word in expression.finditer(before):
-            if pattern.code not in _NEGATION_IS_THE_POINT or not re.match(r"(?:do|don|must|should|never|can|is|not|不|切|禁|严|绝|without|stop|避免)", word.group(), re.IGNORECASE):
+            if pattern.code not in _NEGATION_IS_THE_POINT or not re.match(
+                r"(?:do|don|must|should|never|can|is|not|不|切|禁|严|绝|without|stop|避免)", word.group(), re.IGNORECASE
+            ):
                 return True
-    return re.search(r"\b(?:attack|injection|is (?:a|an) (?:red flag|violation)|= (?:reject|block)|→ (?:reject|block|flag))|攻击|注入", after, re.IGNORECASE) is not None
+    return (
+        re.search(
+            r"\b(?:attack|injection|is (?:a|an) (?:red flag|violation)|= (?:reject|block)|→ (?:reject|block|flag))|攻击|注入",
+            after,
+            re.IGNORECASE,
+        )
+        is not None
+    )
 
 
 def _start(text: str, at: int) -> int:

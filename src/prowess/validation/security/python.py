@@ -7,6 +7,7 @@ import re
 import warnings
 
 from prowess.validation.security import places
+from prowess.validation.security.commands import INTERPRETERS, program_name
 from prowess.validation.security.python_flow import Flow
 from prowess.validation.security.python_values import GAP, Values, is_decoder
 from prowess.validation.security.rules import Finding
@@ -26,27 +27,40 @@ _TEXT_RUNS = frozenset(
     "os.system os.popen subprocess.getoutput subprocess.getstatusoutput asyncio.create_subprocess_shell commands.getoutput".split()
 )
 _EVALS = frozenset("eval exec compile __import__ runpy.run_path code.interact types.FunctionType".split())
-_UNPICKLE = frozenset("pickle.loads pickle.load marshal.loads marshal.load dill.loads dill.load cloudpickle.loads shelve.open jsonpickle.decode".split())
+_UNPICKLE = frozenset(
+    "pickle.loads pickle.load marshal.loads marshal.load dill.loads dill.load cloudpickle.loads shelve.open jsonpickle.decode".split()
+)
 _SENDS = re.compile(
     r"^(?:requests|httpx|aiohttp)\.(?:\w+\.)?(?:post|put|patch|request|get|head|delete|stream)$|^urllib3\.\w+\.request$|^urllib\.request\.(?:urlopen|Request)$"
     r"|^(?:requests|httpx)\.(?:Session|Client|AsyncClient)\.\w+$|^aiohttp\.ClientSession\.\w+$|^http\.client\.HTTPS?Connection\.request$"
     r"|^socket\.(?:socket|create_connection)\.(?:send|sendall|sendto)$|^smtplib\.SMTP(?:_SSL)?\.send(?:mail|_message)$|^ftplib\.FTP\.stor\w+$|^paramiko\.\w+\.\w+$"
     r"|^socket\.get(?:hostbyname|addrinfo)$|^boto3\.\w+\.upload_file$"
 )
-_NETWORK = re.compile(r"^(?:requests|httpx|aiohttp|urllib3|urllib\.request|http\.client|socket|smtplib|ftplib|paramiko|websockets?|websocket)\b")
+_NETWORK = re.compile(
+    r"^(?:requests|httpx|aiohttp|urllib3|urllib\.request|http\.client|socket|smtplib|ftplib|paramiko|websockets?|websocket)\b"
+)
 _HEADERS = frozenset("headers auth cookies timeout verify cert token api_key allow_redirects".split())
 _BODIES = frozenset("json data files params content".split())
 _OPEN = frozenset({"open", "io.open", "codecs.open"})
 _PATH_READS = frozenset({"read_text", "read_bytes"})
 _PATH_WRITES = frozenset({"write_text", "write_bytes", "mkdir", "touch", "rename", "symlink_to"})
-_WRITES = frozenset("shutil.copy shutil.copy2 shutil.copyfile shutil.move shutil.copytree os.rename os.replace os.symlink os.link".split())
+_WRITES = frozenset(
+    "shutil.copy shutil.copy2 shutil.copyfile shutil.move shutil.copytree os.rename os.replace os.symlink os.link".split()
+)
 _MAKES = frozenset("os.makedirs os.mkdir os.chmod os.mkfifo".split())
 _DELETES = frozenset("os.remove os.unlink os.rmdir shutil.rmtree os.removedirs".split())
-_SPIES = re.compile(r"^(?:pynput|keyboard\.(?:on_press|hook|record)|pyautogui\.screenshot|mss\.|PIL\.ImageGrab|ImageGrab|cv2\.VideoCapture|sounddevice\.rec|pyaudio|pyxhook)")
+_SPIES = re.compile(
+    r"^(?:pynput|keyboard\.(?:on_press|hook|record)|pyautogui\.screenshot|mss\.|PIL\.ImageGrab|ImageGrab|cv2\.VideoCapture|sounddevice\.rec|pyaudio|pyxhook)"
+)
 _WHOLE_ENVIRONMENT = frozenset({"environment"})
-_SQL = re.compile(r"^\s*(?:select\b.{1,300}\bfrom\b|insert\s+into\b|update\b.{1,200}\bset\b|delete\s+from\b|drop\s+table\b)", re.IGNORECASE | re.DOTALL)
+_SQL = re.compile(
+    r"^\s*(?:select\b.{1,300}\bfrom\b|insert\s+into\b|update\b.{1,200}\bset\b|delete\s+from\b|drop\s+table\b)",
+    re.IGNORECASE | re.DOTALL,
+)
 _ENDS = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
-_WAITS = re.compile(r"sleep|wait|recv|read|input|get|accept|poll|select|join|exit|next|run|serve|listen|fetch|request|query|sync|update|tick|send|handle")
+_WAITS = re.compile(
+    r"sleep|wait|recv|read|input|get|accept|poll|select|join|exit|next|run|serve|listen|fetch|request|query|sync|update|tick|send|handle"
+)
 
 
 def read_python(text: str, file: str, line: int = 1, *, document: bool = False) -> tuple[list[Finding], list[Use]]:
@@ -92,10 +106,21 @@ class _Reader:
         self._document = document
         self.values = Values(nodes)
         self.flow = Flow(nodes, self.values)
-        self._guards = {id(item) for node in nodes if isinstance(node, ast.If) and self._is_date(node.test) for item in ast.walk(node)}
-        self._executes = any(isinstance(node, ast.Call) and _called(node) in ("execute", "executemany", "executescript") for node in nodes)
+        self._guards = {
+            id(item)
+            for node in nodes
+            if isinstance(node, ast.If) and self._is_date(node.test)
+            for item in ast.walk(node)
+        }
+        self._executes = any(
+            isinstance(node, ast.Call) and _called(node) in ("execute", "executemany", "executescript")
+            for node in nodes
+        )
         self._parameters = {
-            item.arg for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for item in node.args.args
+            item.arg
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            for item in node.args.args
         }
 
     def add(self, code: str, node: ast.AST, what: str) -> None:
@@ -151,6 +176,8 @@ class _Reader:
             self.add("sec_bare_address", node, value)
         if "stratum+" in value or "xmrig" in value.lower():
             self.add("sec_miner", node, value)
+        if "." in value and len(value) < 300 and places.CREDENTIAL_PATHS.search(value):
+            self._use("secret", value, node)
 
     def _loop(self, node: ast.While) -> None:
         endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
@@ -175,12 +202,29 @@ class _Reader:
         for inner in ast.walk(node):
             if isinstance(inner, ast.Call):
                 name = self.values.name_of(inner.func)
-                if name in ("time.time", "datetime.datetime.now", "datetime.date.today", "datetime.datetime.utcnow", "datetime.datetime.today"):
-                    others = [item for item in ast.walk(node) if isinstance(item, ast.Call | ast.Constant) and item is not inner]
+                if name in (
+                    "time.time",
+                    "datetime.datetime.now",
+                    "datetime.date.today",
+                    "datetime.datetime.utcnow",
+                    "datetime.datetime.today",
+                ):
+                    others = [
+                        item
+                        for item in ast.walk(node)
+                        if isinstance(item, ast.Call | ast.Constant) and item is not inner
+                    ]
                     return any(
                         (isinstance(item, ast.Constant) and isinstance(item.value, int) and item.value > 1_500_000_000)
-                        or (isinstance(item, ast.Call) and self.values.name_of(item.func) in ("datetime.datetime", "datetime.date"))
-                        or (isinstance(item, ast.Constant) and isinstance(item.value, str) and re.match(r"20\d\d-\d\d", item.value))
+                        or (
+                            isinstance(item, ast.Call)
+                            and self.values.name_of(item.func) in ("datetime.datetime", "datetime.date")
+                        )
+                        or (
+                            isinstance(item, ast.Constant)
+                            and isinstance(item.value, str)
+                            and re.match(r"20\d\d-\d\d", item.value)
+                        )
                         for item in others
                     )
         return False
@@ -201,7 +245,9 @@ class _Reader:
             self.add("sec_spying", node, name)
         if name in ("os.getenv", "os.environ.get"):
             self._use("env_read", self.values.text_of(first), node)
-        if name in ("os.environ.items", "os.environ.copy") or (name == "dict" and first is not None and self.values.name_of(first) == "os.environ"):
+        if name in ("os.environ.items", "os.environ.copy") or (
+            name == "dict" and first is not None and self.values.name_of(first) == "os.environ"
+        ):
             self._use("env_read", "*", node)
         if name in ("os.setuid", "os.setgid", "os.seteuid"):
             self.add("sec_privilege", node, name)
@@ -213,7 +259,7 @@ class _Reader:
             self._use("secret", name, node)
 
     def _evaluate(self, node: ast.Call, name: str, first: ast.expr | None) -> None:
-        if first is None or name in ("compile", "__import__") and not self.flow.labels(first):
+        if first is None or (name in ("compile", "__import__") and not self.flow.labels(first)):
             if name == "__import__" and self.values.text_of(first) is None:
                 self.add("sec_hidden_name", node, name)
             return
@@ -238,11 +284,17 @@ class _Reader:
         shell = name in _TEXT_RUNS or any(
             item.arg == "shell" and isinstance(item.value, ast.Constant) and item.value.value for item in node.keywords
         )
-        first = first if first is not None else next((item.value for item in node.keywords if item.arg in ("args", "cmd")), None)
+        first = (
+            first
+            if first is not None
+            else next((item.value for item in node.keywords if item.arg in ("args", "cmd")), None)
+        )
         if first is None:
             return
         labels = self.flow.labels(first)
-        if "remote" in labels and shell:
+        parts = first.elts if isinstance(first, ast.List | ast.Tuple) else []
+        script = len(parts) > 2 and program_name(self.values.text_of(parts[0]) or "") in INTERPRETERS
+        if "remote" in labels and (shell or script):
             self.add("sec_remote_run", node, f"{name}({_source(first)})")
         elif "decoded" in labels or _is_decoding(self.values, first):
             self.add("sec_decode_run", node, f"{name}({_source(first)})")
@@ -305,7 +357,10 @@ class _Reader:
         sends = _SENDS.search(name) is not None
         if not sends and not _NETWORK.match(name):
             return
-        texts = [self.values.text_of(item) for item in (*node.args[:2], *(key.value for key in node.keywords if key.arg == "url"))]
+        texts = [
+            self.values.text_of(item)
+            for item in (*node.args[:2], *(key.value for key in node.keywords if key.arg == "url"))
+        ]
         hosts = [host for text in texts if text for host in places.hosts_in(text.replace(GAP, "_"))]
         for host in hosts:
             self._use("network", host, node)
@@ -327,7 +382,9 @@ class _Reader:
         if name.endswith((".post", ".put", ".sendall", ".send", ".sendmail", ".request")):
             self._use("send", " ".join(hosts), node)
         bodies = [*node.args, *(key.value for key in node.keywords if key.arg not in _HEADERS)]
-        labels = frozenset().union(*(self.flow.labels(item, self._is_header) for item in bodies)) if bodies else frozenset()
+        labels = (
+            frozenset().union(*(self.flow.labels(item, self._is_header) for item in bodies)) if bodies else frozenset()
+        )
         if "credentials" in labels or "environment" in labels:
             self.add("sec_exfiltration", node, f"{name} {' '.join(hosts)}")
         elif "key" in labels and "file" in labels:
@@ -344,7 +401,7 @@ class _Reader:
 
     def _files(self, node: ast.Call, name: str, first: ast.expr | None) -> None:
         attribute = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if name in _OPEN or attribute == "open" and name.endswith("Path.open"):
+        if name in _OPEN or (attribute == "open" and name.endswith("Path.open")):
             target = self.values.text_of(first if name in _OPEN else node.func.value)  # type: ignore[attr-defined]
             mode = self.values.text_of(node.args[1]) if name in _OPEN and len(node.args) > 1 else None
             mode = next((self.values.text_of(key.value) for key in node.keywords if key.arg == "mode"), mode) or "r"
@@ -366,7 +423,11 @@ class _Reader:
 
     def _deleted(self, node: ast.Call, name: str, target: str | None) -> None:
         self._use("fs_delete", target, node)
-        if name == "shutil.rmtree" and target is not None and target.rstrip("/") in ("", "~", "/home", "/etc", "/usr", "/var", "C:"):
+        if (
+            name == "shutil.rmtree"
+            and target is not None
+            and target.rstrip("/") in ("", "~", "/home", "/etc", "/usr", "/var", "C:")
+        ):
             self.add("sec_destruction", node, f"{name}({target})")
         if id(node) in self._guards:
             self.add("sec_time_bomb", node, name)
@@ -376,7 +437,9 @@ class _Reader:
         if not target:
             return
         if kind == "fs_write":
-            if places.AUTHORIZED_KEYS.search(target) or target.startswith(("/etc/sudoers", "/etc/passwd", "/etc/ld.so.preload")):
+            if places.AUTHORIZED_KEYS.search(target) or target.startswith(
+                ("/etc/sudoers", "/etc/passwd", "/etc/ld.so.preload")
+            ):
                 self.add("sec_persistence", node, target)
             elif places.SHELL_RC.search(target) or places.AUTOSTART_PATHS.search(target):
                 self.add("sec_autostart", node, target)
@@ -396,7 +459,13 @@ class _Reader:
 
 
 def _called(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+    return (
+        node.func.attr
+        if isinstance(node.func, ast.Attribute)
+        else node.func.id
+        if isinstance(node.func, ast.Name)
+        else ""
+    )
 
 
 def _source(node: ast.AST) -> str:
@@ -411,4 +480,6 @@ def _is_decoding(values: Values, node: ast.expr) -> bool:
 
 
 def _quoted(words: list[str]) -> str:
-    return " ".join("$_" if word in (UNKNOWN, GAP) else "'" + word.replace(GAP, "_").replace("'", "'\\''") + "'" for word in words)
+    return " ".join(
+        "$_" if word in (UNKNOWN, GAP) else "'" + word.replace(GAP, "_").replace("'", "'\\''") + "'" for word in words
+    )

@@ -22,7 +22,9 @@ _KEY_NAME = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 _REMOTE = re.compile(
     r"^(?:requests|httpx|aiohttp|urllib3)\.(?:\w+\.)*(?:get|post|request|put)$|^urllib\.request\.(?:urlopen|urlretrieve)$|\.recv$|^(?:requests|httpx)\.(?:Session|Client|AsyncClient)\.\w+$"
 )
-_STORES = re.compile(r"^(?:keyring\.get_password|browser_cookie3\.\w+|win32crypt\.\w+|pyperclip\.paste|secretstorage\.\w+)$")
+_STORES = re.compile(
+    r"^(?:keyring\.get_password|browser_cookie3\.\w+|win32crypt\.\w+|pyperclip\.paste|secretstorage\.\w+)$"
+)
 
 
 class Flow:
@@ -61,10 +63,12 @@ class Flow:
         if isinstance(node, ast.withitem) and node.optional_vars is not None:
             return [(_targets([node.optional_vars]), node.context_expr)]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            return [
-                ([node.name], item.value) for item in _returns(node) if item.value is not None
-            ]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "update", "extend", "add"):
+            return [([node.name], item.value) for item in _returns(node) if item.value is not None]
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("append", "update", "extend", "add")
+        ):
             return [(_targets([node.func.value]), item) for item in node.args]
         return []
 
@@ -125,13 +129,25 @@ class Flow:
         if name in ("os.getenv", "os.environ.get"):
             return _key(values.text_of(first))
         if name in ("os.environ.items", "os.environ.copy", "os.environ.values") or (
-            name in ("dict", "json.dumps", "str", "repr") and first is not None and values.name_of(first) == "os.environ"
+            name in ("dict", "json.dumps", "str", "repr")
+            and first is not None
+            and values.name_of(first) == "os.environ"
         ):
             return frozenset({"environment"})
-        if name in ("open", "io.open", "pathlib.Path", "os.path.expanduser", "os.path.join", "glob.glob", "shutil.copy", "os.listdir", "os.walk"):
-            return self._path(values.text_of(node if name in ("pathlib.Path", "os.path.expanduser", "os.path.join") else first)) | (
-                frozenset({"file"}) if name in ("open", "io.open") else _NONE
-            )
+        if name in (
+            "open",
+            "io.open",
+            "pathlib.Path",
+            "os.path.expanduser",
+            "os.path.join",
+            "glob.glob",
+            "shutil.copy",
+            "os.listdir",
+            "os.walk",
+        ):
+            return self._path(
+                values.text_of(node if name in ("pathlib.Path", "os.path.expanduser", "os.path.join") else first)
+            ) | (frozenset({"file"}) if name in ("open", "io.open") else _NONE)
         if _STORES.match(name):
             return frozenset({"credentials"})
         if _REMOTE.search(name):

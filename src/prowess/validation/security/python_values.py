@@ -100,7 +100,14 @@ class Values:
         """``__builtins__["eval"]`` and ``sys.modules["os"].system``."""
         owner = self.name_of(node.value, steps + 1)
         key = self.text_of(node.slice)
-        if key and owner in ("__builtins__", "__builtins__.__dict__", "sys.modules", "globals", "builtins.__dict__", "__dict__"):
+        if key and owner in (
+            "__builtins__",
+            "__builtins__.__dict__",
+            "sys.modules",
+            "globals",
+            "builtins.__dict__",
+            "__dict__",
+        ):
             return ".".join([key, *reversed(tail)])
         if key and owner.endswith(".__dict__"):
             return ".".join([owner.removesuffix(".__dict__"), key, *reversed(tail)])
@@ -156,12 +163,21 @@ class Values:
         first = node.args[0] if node.args else None
         if name == "pathlib.Path.home":
             return "~"
-        if name in ("os.getenv", "os.environ.get") and first is not None and self.text_of(first, steps + 1) in ("HOME", "USERPROFILE"):
+        if (
+            name in ("os.getenv", "os.environ.get")
+            and first is not None
+            and self.text_of(first, steps + 1) in ("HOME", "USERPROFILE")
+        ):
             return "~"
         if name in _HOME or name in _JOINS:
             known = [self.text_of(item, steps + 2) for item in node.args[:20]]
             return "/".join(GAP if part is None else part for part in known) if any(known) else None
-        if name == "chr" and isinstance(first, ast.Constant) and isinstance(first.value, int) and 0 <= first.value < 0x110000:
+        if (
+            name == "chr"
+            and isinstance(first, ast.Constant)
+            and isinstance(first.value, int)
+            and 0 <= first.value < 0x110000
+        ):
             return chr(first.value)
         if name in _DECODERS:
             return decoded(name, self.text_of(first, steps + 2))

@@ -142,7 +142,7 @@ RULES: dict[str, Rule] = {
     **_table(
         "dependencies",
         sec_package_malicious="critical high",
-        sec_package_look_alike="high medium",
+        sec_package_look_alike="high",
         sec_package_index="high medium",
         sec_package_url="medium low",
         sec_package_unpinned="low",
@@ -168,7 +168,7 @@ class Finding:
         return rule.in_documents if self.document else rule.weight
 
     def to_issue(self) -> Issue:
-        """critical is an error, high a warning, all else a note."""
+        """The issue: critical is an error, high a warning, all else a note."""
         severity: Any = {"critical": "error", "high": "warning"}.get(self.weight, "info")
         return Issue("security", severity, self.code, self.file, self.line, {"what": excerpt(self.what), **self.detail})
 
@@ -182,11 +182,11 @@ def excerpt(text: str, limit: int = 80) -> str:
 
 def thin_out(findings: Iterable[Finding]) -> list[Finding]:
     """The findings without repetitions, at most ``MAX_FINDINGS_PER_RULE`` of a rule and weight, in their order."""
-    seen: set[tuple[str, str, int]] = set()
+    seen: set[tuple[str, str, int, str]] = set()
     count: dict[tuple[str, Weight], int] = {}
     kept = []
     for finding in findings:
-        key = (finding.code, finding.file, finding.line)
+        key = (finding.code, finding.file, finding.line, finding.what)
         kind = (finding.code, finding.weight)
         if key in seen or count.get(kind, 0) >= MAX_FINDINGS_PER_RULE:
             continue

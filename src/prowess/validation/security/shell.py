@@ -14,17 +14,33 @@ from prowess.validation.security.words import UNKNOWN, Command, Pipeline, pipeli
 MAX_SHELL_CHARACTERS = 256 * 1024
 
 _DECODERS = frozenset("base64 base32 xxd openssl uudecode gunzip zcat rev tr".split())
-_ROOTS = re.compile(r"/|/\*|~/?|~/\*|/\.\*?|\*|\.|/(?:etc|usr|var|home|boot|bin|lib|root|Users|System|opt)(?:/\*?)?|[A-Z]:[/\\]?\*?", re.IGNORECASE)
+_TALKERS = frozenset("nc ncat netcat telnet socat".split())
+_ROOTS = re.compile(
+    r"/|/\*|~/?|~/\*|/\.\*?|\*|\.|/(?:etc|usr|var|home|boot|bin|lib|root|Users|System|opt)(?:/\*?)?|[A-Z]:[/\\]?\*?",
+    re.IGNORECASE,
+)
 _DEVICE = re.compile(r"of=/dev/(?:sd|hd|nvme|vd|mmcblk|disk|mapper|xvd)")
 _DISKS = re.compile(r"/dev/(?:sd|hd|nvme|vd|mmcblk|disk|xvd)")
 _FORK_BOMB = re.compile(r"(\S{1,20})\s*\(\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}\s*;?\s*\1")
 _TCP = re.compile(r"/dev/(?:tcp|udp)/")
-_MINER = re.compile(r"\b(?:xmrig|xmr-stak|cpuminer|minerd|ethminer|nbminer|t-rex|lolminer|phoenixminer)\b|stratum\+(?:tcp|ssl)://|--donate-level\b", re.IGNORECASE)
+_MINER = re.compile(
+    r"\b(?:xmrig|xmr-stak|cpuminer|minerd|ethminer|nbminer|t-rex|lolminer|phoenixminer)\b|stratum\+(?:tcp|ssl)://|--donate-level\b",
+    re.IGNORECASE,
+)
 _SUID = re.compile(r"(?:[ugo]*\+[rwx]*s|[246]7[0-7]{2})")
-_INLINE_SHELL = re.compile(r"socket.{0,200}(?:dup2|subprocess|exec|/bin/(?:ba)?sh|pty\.spawn)|pty\.spawn", re.IGNORECASE | re.DOTALL)
-_INLINE_DECODE = re.compile(r"(?:exec|eval)\s*\(.{0,200}(?:b64decode|fromhex|decompress|atob|unhexlify)|FromBase64String|-enc(?:odedcommand)?\b", re.IGNORECASE | re.DOTALL)
-_SENDS_BODY = re.compile(r"(?:-d|--data(?:-binary|-raw|-urlencode)?|-F|--form|-T|--upload-file|--post-file|--post-data|--body-file)(?:=|$)")
-_LD = frozenset("LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES PYTHONSTARTUP BASH_ENV PROMPT_COMMAND NODE_OPTIONS".split())
+_INLINE_SHELL = re.compile(
+    r"socket.{0,200}(?:dup2|subprocess|exec|/bin/(?:ba)?sh|pty\.spawn)|pty\.spawn", re.IGNORECASE | re.DOTALL
+)
+_INLINE_DECODE = re.compile(
+    r"(?:exec|eval)\s*\(.{0,200}(?:b64decode|fromhex|decompress|atob|unhexlify)|FromBase64String|-enc(?:odedcommand)?\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_SENDS_BODY = re.compile(
+    r"(?:-d|--data(?:-binary|-raw|-urlencode)?|-F|--form|-T|--upload-file|--post-file|--post-data|--body-file)(?:=|$)"
+)
+_LD = frozenset(
+    "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES PYTHONSTARTUP BASH_ENV PROMPT_COMMAND NODE_OPTIONS".split()
+)
 
 _PROTECTION_OFF = re.compile(
     r"""^(?:setenforce\s0 | ufw\sdisable | iptables\s(?:-F|--flush) | nft\sflush\sruleset | csrutil\sdisable
@@ -35,9 +51,18 @@ _PROTECTION_OFF = re.compile(
     | truncate\s.*?/var/log | rm\s.*?(?:\.bash_history|/var/log) )""",
     re.VERBOSE | re.IGNORECASE,
 )
-_TLS_OFF = re.compile(r"^(?:curl|wget)\s.*(?:\s-k\b|--insecure|--no-check-certificate)|http\.sslverify\s?=?\s?false|strict-ssl\sfalse", re.IGNORECASE)
-_PACKAGE_INDEX = re.compile(r"--(?:extra-)?index-url[= ]\S+|--registry[= ]\S+|--trusted-host|pip\sconfig\sset\s.*index|npm\sconfig\sset\sregistry", re.IGNORECASE)
-_OWN_INDEXES = re.compile(r"pypi\.org|registry\.npmjs\.org|download\.pytorch\.org|pypi\.nvidia\.com|registry\.yarnpkg\.com|wheels\.|\.github\.io|npmmirror\.com|tsinghua\.edu\.cn|mirrors\.aliyun\.com|127\.0\.0\.1|localhost", re.IGNORECASE)
+_TLS_OFF = re.compile(
+    r"^(?:curl|wget)\s.*(?:\s-k\b|--insecure|--no-check-certificate)|http\.sslverify\s?=?\s?false|strict-ssl\sfalse",
+    re.IGNORECASE,
+)
+_PACKAGE_INDEX = re.compile(
+    r"--(?:extra-)?index-url[= ]\S+|--registry[= ]\S+|--trusted-host|pip\sconfig\sset\s.*index|npm\sconfig\sset\sregistry",
+    re.IGNORECASE,
+)
+_OWN_INDEXES = re.compile(
+    r"pypi\.org|registry\.npmjs\.org|download\.pytorch\.org|pypi\.nvidia\.com|registry\.yarnpkg\.com|wheels\.|\.github\.io|npmmirror\.com|tsinghua\.edu\.cn|mirrors\.aliyun\.com|127\.0\.0\.1|localhost",
+    re.IGNORECASE,
+)
 _RISKY_INSTALL_FLAG = re.compile(r"^pip3?\s.*--break-system-packages", re.IGNORECASE)
 
 
@@ -85,6 +110,9 @@ class Shell:
     def _flow(self, pipe: Pipeline, stages: list[tuple[Command, list[Program]]]) -> None:
         downloaded: str | None = None
         decoded = secret = False
+        every = [{program.name for program in programs} for _, programs in stages]
+        if any(names & SHELLS for names in every) and any(names & _TALKERS for names in every):
+            self._add("sec_reverse_shell", pipe[0].line, self._shown(pipe))
         for command, programs in stages:
             names = {program.name for program in programs}
             text = command.text
@@ -123,9 +151,29 @@ class Shell:
             line = " ".join(program.arguments)
             if program.name in ("env", "printenv", "set", "export", "declare") and not program.arguments:
                 return True
-            if program.name in ("cat", "tar", "zip", "base64", "xxd", "head", "cp", "find", "grep", "gzip", "openssl", "sed", "awk", "less", "od"):
-                if _names_credentials(line) and ".pub" not in line:
-                    return True
+            if (
+                program.name
+                in (
+                    "cat",
+                    "tar",
+                    "zip",
+                    "base64",
+                    "xxd",
+                    "head",
+                    "cp",
+                    "find",
+                    "grep",
+                    "gzip",
+                    "openssl",
+                    "sed",
+                    "awk",
+                    "less",
+                    "od",
+                )
+                and _names_credentials(line)
+                and ".pub" not in line
+            ):
+                return True
             if program.name == "security" and "find-generic-password" in line:
                 return True
         return any(operator == "<" and _names_credentials(target) for operator, target in command.redirects) or bool(
@@ -165,7 +213,7 @@ class Shell:
         inner = [program for pipe in command.inner for item in pipe for program in resolve(item)]
         if any(self._is_secret(item, list(resolve(item))) for pipe in command.inner for item in pipe):
             self._secret_variables.add(name)
-        if name in _LD and (name not in ("LD_LIBRARY_PATH", "NODE_OPTIONS") or "/tmp" in value or "--require" in value):  # noqa: S108
+        if name in _LD and (name not in ("LD_LIBRARY_PATH", "NODE_OPTIONS") or "/tmp" in value or "--require" in value):
             self._add("sec_environment_poison", command.line, f"{name}={value}")
         if name == "NODE_TLS_REJECT_UNAUTHORIZED" and value == "0":
             self._add("sec_tls_off", command.line, f"{name}={value}")
@@ -192,7 +240,11 @@ class Shell:
             self._add("sec_protection_off", program.line, whole)
         if _TLS_OFF.search(text):
             self._add("sec_tls_off", program.line, whole)
-        if name in ("pip", "npm", "uv", "pnpm", "yarn", "python") and _PACKAGE_INDEX.search(line) and not _OWN_INDEXES.search(line):
+        if (
+            name in ("pip", "npm", "uv", "pnpm", "yarn", "python")
+            and _PACKAGE_INDEX.search(line)
+            and not _OWN_INDEXES.search(line)
+        ):
             self._add("sec_package_index", program.line, whole)
         if name in INTERPRETERS:
             self._inline(program, line, whole)
@@ -220,9 +272,7 @@ class Shell:
         sends = _sends([program])
         variables = set(program.command.sources.replace("$", "").split())
         secret = _names_credentials(line) or bool(variables & self._secret_variables)
-        inner = any(
-            self._is_secret(item, list(resolve(item))) for pipe in program.command.inner for item in pipe
-        )
+        inner = any(self._is_secret(item, list(resolve(item))) for pipe in program.command.inner for item in pipe)
         if (sends and (secret or (places.DOT_ENV.search(line) and "@" in line))) or (inner and places.hosts_in(line)):
             self._add("sec_exfiltration", program.line, whole)
         for index, word in enumerate(program.arguments[:-1]):
@@ -246,7 +296,9 @@ class Shell:
         """``sh -c "$(curl …)"``, ``eval "$(… | base64 -d)"``, ``bash <(curl …)``, ``nslookup $(env).host``."""
         inner = [item for pipe in command.inner for item in pipe]
         names = {program.name for item in inner for program in resolve(item)}
-        outer = {program.name for program in programs[:3]} - {program.name for item in inner for program in resolve(item)}
+        outer = {program.name for program in programs[:3]} - {
+            program.name for item in inner for program in resolve(item)
+        }
         shown = command.text + " ← " + " | ".join(item.text for item in inner)
         runs = bool(outer & (INTERPRETERS | {"eval", "source", "."}))
         if runs and names & DOWNLOADERS:
@@ -254,7 +306,8 @@ class Shell:
         if (runs or UNKNOWN in outer) and names & {"base64", "base32", "xxd"} and _decodes(shown):
             self._add("sec_decode_run", command.line, shown)
         if outer & {"nslookup", "dig", "host", "ping"} and any(
-            self._is_secret(item, list(resolve(item))) or "whoami" in item.text or "cat" in item.words[:1] for item in inner
+            self._is_secret(item, list(resolve(item))) or "whoami" in item.text or "cat" in item.words[:1]
+            for item in inner
         ):
             self._add("sec_exfiltration", command.line, shown)
         for program in programs:
@@ -272,7 +325,9 @@ class Shell:
         self._written(target, line, text)
 
     def _written(self, target: str, line: int, text: str) -> None:
-        if places.AUTHORIZED_KEYS.search(target) or re.search(r"/etc/(?:sudoers|passwd|shadow|ld\.so\.preload)", target):
+        if places.AUTHORIZED_KEYS.search(target) or re.search(
+            r"/etc/(?:sudoers|passwd|shadow|ld\.so\.preload)", target
+        ):
             self._add("sec_persistence", line, text)
         elif places.SHELL_RC.search(target) or places.AUTOSTART_PATHS.search(target):
             self._add("sec_autostart", line, text)
@@ -322,14 +377,21 @@ def _reads_input(program: Program) -> bool:
 
 
 def _decodes(text: str) -> bool:
-    return re.search(r"(?:base64|base32)\s+(?:-\w*[dD]\w*|--decode)|xxd\s+-\w*r|uudecode|openssl\s+(?:enc|base64)\s.*-d", text) is not None
+    return (
+        re.search(
+            r"(?:base64|base32)\s+(?:-\w*[dD]\w*|--decode)|xxd\s+-\w*r|uudecode|openssl\s+(?:enc|base64)\s.*-d", text
+        )
+        is not None
+    )
 
 
 def _sends(programs: list[Program]) -> bool:
     for program in programs:
         if program.name in DOWNLOADERS and any(_SENDS_BODY.match(word) for word in program.arguments):
             return True
-        if program.name in DOWNLOADERS and re.search(r"-X\s?(?:POST|PUT)|-Method\s+Post", " ".join(program.arguments), re.IGNORECASE):
+        if program.name in DOWNLOADERS and re.search(
+            r"-X\s?(?:POST|PUT)|-Method\s+Post", " ".join(program.arguments), re.IGNORECASE
+        ):
             return True
     return False
 
@@ -338,7 +400,7 @@ def _rm(arguments: list[str], line: str) -> Iterator[str]:
     flags = "".join(word for word in arguments if word.startswith("-"))
     if re.search(r"r|R|--recursive", flags) or "--no-preserve-root" in flags:
         for word in arguments:
-            if _ROOTS.fullmatch(word) and (word not in (".", "*") or "f" in flags and word == "~"):
+            if _ROOTS.fullmatch(word) and (word not in (".", "*") or ("f" in flags and word == "~")):
                 yield "sec_destruction"
 
 
@@ -377,7 +439,11 @@ def _sudo(arguments: list[str], line: str) -> Iterator[str]:
 
 
 def _git(arguments: list[str], line: str) -> Iterator[str]:
-    if re.search(r"config\s.*(?:core\.(?:hookspath|fsmonitor|sshcommand|pager)|credential\.helper\s+!|url\..*insteadof)", line, re.IGNORECASE):
+    if re.search(
+        r"config\s.*(?:core\.(?:hookspath|fsmonitor|sshcommand|pager)|credential\.helper\s+!|url\..*insteadof)",
+        line,
+        re.IGNORECASE,
+    ):
         yield "sec_environment_poison"
 
 

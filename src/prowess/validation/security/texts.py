@@ -27,13 +27,19 @@ def read_text(text: str, file: str, first: int = 1, *, document: bool, data: boo
     for code, expression in _CODE:
         found = expression.search(text)
         if found is not None:
-            findings.append(Finding(code, file, first + text.count("\n", 0, found.start()), found.group(), document or data))
+            findings.append(
+                Finding(code, file, first + text.count("\n", 0, found.start()), found.group(), document or data)
+            )
     if data:
         found = _DATA.search(text)
         if found is not None:
-            findings.append(Finding("sec_code_in_data", file, first + text.count("\n", 0, found.start()), found.group(), document))
+            findings.append(
+                Finding("sec_code_in_data", file, first + text.count("\n", 0, found.start()), found.group(), document)
+            )
     elif not document:
         for found in re.finditer(r"https?://[^\s\"'<>)]{4,200}", text):
             if places.DROP_HOSTS.match(found.group().partition("://")[2]) or places.MESSAGE_HOOKS.search(found.group()):
-                findings.append(Finding("sec_drop_host", file, first + text.count("\n", 0, found.start()), found.group()))
+                findings.append(
+                    Finding("sec_drop_host", file, first + text.count("\n", 0, found.start()), found.group())
+                )
     return findings

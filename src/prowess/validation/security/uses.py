@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 
 class Use(NamedTuple):
-    """One use: ``kind`` is ``fs_read``, ``fs_write``, ``fs_delete``, ``network``, ``command``, ``env_read``, ``env_write``,
-    ``dynamic``, ``native``, ``memory_read`` or ``memory_write``; ``secret`` (credentials are read) and ``send`` (something is sent) are for flows
-    between files. ``target`` is ``*`` where only the run can know it.
+    """One use of a resource by a file, with its 1-based line.
+
+    ``kind`` is ``fs_read``, ``fs_write``, ``fs_delete``, ``network``, ``command``, ``env_read``, ``env_write``, ``dynamic``,
+    ``native``, ``memory_read`` or ``memory_write``; ``secret`` (credentials are read) and ``send`` (something is sent)
+    are for flows between files. ``target`` is ``*`` where only the run can know it.
     """
 
     kind: str

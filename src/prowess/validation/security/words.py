@@ -1,7 +1,7 @@
-"""Shell text cut into pipelines of simple commands (C40): quotes, escapes, expansions, substitutions, here-documents.
+r"""Shell text cut into pipelines of simple commands (C40): quotes, escapes, expansions, substitutions, here-documents.
 
 This reads what a shell would run; it runs nothing and expands nothing. Each word is kept as the shell would pass it
-(``su\\do`` and ``"su"do`` are ``sudo``); what only the run can know is marked by ``UNKNOWN`` in the word. Substitutions
+(``su\do`` and ``"su"do`` are ``sudo``); what only the run can know is marked by ``UNKNOWN`` in the word. Substitutions
 are read as scripts of their own. One pass, linear in the length of the text.
 """
 
@@ -17,7 +17,9 @@ MAX_COMMANDS = 20_000
 MAX_VARIABLES = 1_000
 MAX_VALUE = 1_000
 
-_KEYWORDS = frozenset("if then else elif fi do done while until for case esac in function { } ! time select coproc [[".split())
+_KEYWORDS = frozenset(
+    "if then else elif fi do done while until for case esac in function { } ! time select coproc [[".split()
+)
 _BREAKS = frozenset({";", "&", "&&", "||", "\n", ";;", ";&", ";;&", "(", ")"})
 _OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|\|&|&>>|&>|<<<|<<-|<<|<>|<&|>&|>>|>\||[;&|()<>\n]")
 _PLAIN = re.compile(r"[^\s;&|()<>\\\"'`$#{}]+")
@@ -83,7 +85,9 @@ class _Reader:
             elif char == "#":
                 end = self.text.find("\n", self.at)
                 self.at = len(self.text) if end < 0 else end
-            elif (found := _OPERATOR.match(self.text, self.at)) is not None and not self._is_substitution(found.group()):
+            elif (found := _OPERATOR.match(self.text, self.at)) is not None and not self._is_substitution(
+                found.group()
+            ):
                 self._operator(found.group())
             else:
                 self._take(*self._word())
