@@ -23,6 +23,7 @@ OWN = (
     "handing-over",
     "quotas",
     "sandbox",
+    "skill-security",
 )
 """pages that are there in both languages, with shell examples that run"""
 TOLD = ("sandbox-network",)

@@ -31,6 +31,7 @@ from prowess.messages import render
 if TYPE_CHECKING:
     from prowess.runtime.app import Prowess
     from prowess.turns.view import Entry
+    from prowess.validation.report import Report
 
 app = typer.Typer(help="The skill catalog, and a linter for skill folders.", no_args_is_help=True)
 
@@ -45,7 +46,7 @@ ForUser = Annotated[str | None, typer.Option("--user", help="For this user.")]
 ForAgent = Annotated[str | None, typer.Option("--agent", help="For this agent.")]
 OneVersion = Annotated[str | None, typer.Option("--version", help="Only this version.")]
 
-LEVELS = ("syntax", "all")
+LEVELS = ("syntax", "security", "all")
 
 
 def skill_to_json(entry: Any, *, status: str) -> dict[str, Any]:
@@ -404,9 +405,11 @@ def unpin(
 def check(
     paths: Annotated[list[str], typer.Argument(help="Skill folders, or trees of them.")],
     as_json: Json = False,
-    level: Annotated[str, typer.Option("--level", help="syntax or all.")] = "all",
+    level: Annotated[str, typer.Option("--level", help="syntax, security or all.")] = "all",
+    write: Annotated[bool, typer.Option("--write", help="Keep each report in the skill's validation/ folder.")] = False,
 ) -> None:
     """Check skill folders: file, line and remedy of each fault."""
+    from prowess.validation.checking import check_folder, keep_report
     from prowess.validation.syntax import check_tree
 
     if level not in LEVELS:
@@ -414,13 +417,48 @@ def check(
     for path in paths:
         if not _exists(path):
             raise InvalidInput("not_readable", file=path, cause=say("no_such_path"))
-    if as_json:
-        tally = check_tree(paths, print, language())
-    else:
-        tally = check_tree(paths, _print_report, language())
+
+    def one(path: str) -> Report:
+        report = check_folder(path, level)
+        if write:
+            keep_report(report, level, language())
+        return report
+
+    tally = check_tree(paths, print if as_json else _print_report, language(), one)
+    if not as_json:
         show(say("check_summary", checked=tally.checked, rejected=tally.rejected))
     if tally.rejected:
         raise typer.Exit(FAILED)
+
+
+advisories = typer.Typer(help="The list of packages known to be malicious.", no_args_is_help=True)
+app.add_typer(advisories, name="advisories")
+
+
+@advisories.command("show")
+@command
+def show_advisories(as_json: Json = False) -> None:
+    """Show which list is in force, and the version of the rules."""
+    from prowess.validation.security.advisories import current_advisories, own_copy
+    from prowess.validation.security.version import rules_version
+
+    found = current_advisories()
+    own = own_copy().exists()
+    shown = {"date": found.date, "advisories": len(found.known), "own": own, "rules_version": rules_version(found)}
+    print_json(shown) if as_json else show(" · ".join(f"{key}: {value}" for key, value in shown.items()))
+
+
+@advisories.command("update")
+@command
+def update_advisories(
+    file: Annotated[str, typer.Argument(help="A list of advisories as JSON.")], as_json: Json = False
+) -> None:
+    """Check a list from a file and use it from now on."""
+    from prowess.validation.security.advisories import own_copy, replace_advisories
+
+    found = replace_advisories(Path(file))
+    shown = {"date": found.date, "advisories": len(found.known), "path": str(own_copy())}
+    print_json(shown) if as_json else show(" · ".join(f"{key}: {value}" for key, value in shown.items()))
 
 
 def _exists(path: str) -> bool:

@@ -76,6 +76,7 @@ from prowess.turns.safety import SafetyPolicy
 from prowess.turns.sessions.service import SessionService
 from prowess.turns.stopping import Stops
 from prowess.turns.view import Marks
+from prowess.validation.service import ValidationService
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class Parts:
     memory: MemoryService
     catalog: CatalogService[SkillDefinition]
     skills: SkillService[SkillDefinition]
+    validation: ValidationService
     sessions: SessionService
     engine: ResumingEngine
     reader: FactReader
@@ -218,6 +220,7 @@ def _join(
         memory=memory,
         catalog=catalog,
         skills=SkillService(log, catalog),
+        validation=ValidationService(database, clock, ids),
         sessions=SessionService(log, ids),
         engine=engine,
         reader=reader,

@@ -45,23 +45,29 @@ class Tally:
     rejected: int
 
 
-def check_tree(paths: Iterable[str], write: Callable[[str], None], language: str = "en") -> Tally:
+def check_tree(
+    paths: Iterable[str],
+    write: Callable[[str], None],
+    language: str = "en",
+    check: Callable[[str], Report] = check_skill,
+) -> Tally:
     """Check skill folders and trees of them; ``write`` gets one JSON object, a line without its end, for each skill.
 
-    A path that is missing, holds no skill, or cannot be looked into gets an object of its own, with ``id`` null.
+    ``check``: what is done with one folder. A path that is missing, holds no skill, or cannot be looked into gets an
+    object of its own, with ``id`` null.
     """
     checked = rejected = 0
-    for report in _reports(paths):
+    for report in _reports(paths, check):
         write(json.dumps(report.to_json(language), ensure_ascii=False))
         checked += 1
         rejected += not report.ok
     return Tally(checked, rejected)
 
 
-def _reports(paths: Iterable[str]) -> Iterator[Report]:
+def _reports(paths: Iterable[str], check: Callable[[str], Report]) -> Iterator[Report]:
     for path in paths:
         if not is_folder(Path(path)) or _holds_skill_md(path):
-            yield check_skill(path)
+            yield check(path)
             continue
         folders, notes = find_skill_folders(path)
         if not folders and not notes:
@@ -69,7 +75,7 @@ def _reports(paths: Iterable[str]) -> Iterator[Report]:
         for note in notes:
             yield level_report(note.file, None, "syntax", [Issue.of(note)], 1, 0.0)
         for folder in folders:
-            yield check_skill(folder)
+            yield check(folder)
 
 
 def _holds_skill_md(path: str) -> bool:

@@ -50,7 +50,7 @@ def test_the_commands_are_those_of_the_contract() -> None:
     assert {
         "turn", "select", "chat", "tour", "stop", "tasks list", "tasks show", "worker", "up", "migrate", "doctor", "eval", "bench",
         *(f"quotas {name}" for name in ("list", "set", "remove", "usage")),
-        *(f"skills {name}" for name in skills.split()),
+        *(f"skills {name}" for name in skills.split()), "skills advisories show", "skills advisories update",
         *(f"permissions {name}" for name in permissions.split()),
         *(f"approvals {name}" for name in approvals.split("|")),
         *(f"roles {name}" for name in roles.split()),

@@ -103,7 +103,7 @@ def test_checking_speaks_for_machines_and_for_people(run: Run, tmp_path: Path, t
         "path_missing": ("add", "/nonexistent"),
         "bad_choice": ("export", "memory-recall", "--form", "odd"),
         "target_missing": ("enable", "memory-recall", "--user", "u1", "--agent", "mira"),
-        "level_unavailable": ("check", ".", "--level", "security"),
+        "level_unavailable": ("check", ".", "--level", "nonsense"),
         "not_readable": ("check", "/nonexistent"),
     }.items(),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from prowess.errors import InvalidInput, NotFound
+from prowess.errors import Denied, InvalidInput, NotFound
 from prowess.events.model import Actor
 from prowess.kernel.ids import check_id
 from prowess.kernel.text import check_text
@@ -27,6 +27,7 @@ from prowess.turns.questions import Call
 from prowess.turns.request import TurnRequest
 from prowess.turns.runs import SkillUsage, skill_usage
 from prowess.turns.view import Entry
+from prowess.validation.report import Report
 
 
 class Skills(Facade):
@@ -97,10 +98,26 @@ class Skills(Facade):
             return skill_usage(connection, tenant, since)
 
     def add_skill(self, path: str | Path, *, tenant: str = DEFAULT_TENANT) -> Added:
-        """Take a skill folder into the catalog. Raises ``SkillFileError``, ``Conflict``. See ``SkillService.add``."""
+        """Take a skill folder into the catalog. See ``SkillService.add``.
+
+        Raises ``SkillFileError``, ``Conflict``, ``Denied('skill_rejected')`` for what level 3 rejects (V3).
+        """
         loaded = read_skill_folder(path)
+        report = self._parts.validation.check(loaded.path, tenant=tenant, expected=loaded.digest)
+        if not report.ok:
+            first = report.issues[0]
+            place = {"file": first.file, "line": first.line, "rule": first.code}
+            raise Denied("skill_rejected", skill=loaded.manifest.id, **place)
         source = str(loaded.path.resolve())
         return self._parts.skills.add(actor=OPERATOR, tenant=tenant, skill=loaded, source=source)
+
+    def check_skill(self, path: str | Path, *, trust: str | None = None, tenant: str = DEFAULT_TENANT) -> Report:
+        """What level 3 says of a skill folder, kept for the same bytes and rules (V3, V4, C72).
+
+        ``trust``: where it comes from, ``builtin``, ``verified``, ``community`` or ``generated``; it caps what may be
+        asked for (V6). Raises ``InvalidInput('advisories_invalid')``.
+        """
+        return self._parts.validation.check(path, tenant=tenant, trust=trust)
 
     def remove_skill(self, skill: str, version: str | None = None, *, tenant: str = DEFAULT_TENANT) -> int:
         """Take one or all versions out of use. Raises ``NotFound``, ``InvalidInput('skill_built_in')``."""
