@@ -12,10 +12,11 @@ SandboxOption = Literal["auto", "bubblewrap", "landlock", "refuse"]
 OPTIONS: tuple[SandboxOption, ...] = ("auto", "bubblewrap", "landlock", "refuse")
 
 
-def choose_sandbox(option: str = "auto") -> Sandbox:
+def choose_sandbox(option: str = "auto", *, ready: int = 2) -> Sandbox:
     """``auto``: bubblewrap where its self-test passes, else one that refuses and says why.
 
-    The reduced mode is never fallen back to. Raises ``InvalidInput('sandbox_option')``.
+    The self-test runs with the first script, or where ``isolation`` is asked. ``ready``: how many sandboxes are kept
+    ready by profile. The reduced mode is never fallen back to. Raises ``InvalidInput('sandbox_option')``.
     """
     if option not in OPTIONS:
         raise InvalidInput("sandbox_option", field="sandbox", known=", ".join(OPTIONS))
@@ -23,4 +24,4 @@ def choose_sandbox(option: str = "auto") -> Sandbox:
         return RefusingSandbox()
     from prowess.adapters.sandboxes.bubblewrap.sandbox import BubblewrapSandbox
 
-    return BubblewrapSandbox()
+    return BubblewrapSandbox(ready=ready)

@@ -10,7 +10,7 @@ from pathlib import Path
 from prowess.adapters.sandboxes.bubblewrap.programs import interpreter
 
 _GUEST = "prowess.adapters.sandboxes.bubblewrap.guest"
-_MODULES = ("kernel", "prowess_skill", "script", "runner")
+_MODULES = ("kernel", "prowess_skill", "confine", "program", "script", "runner")
 _FORWARD = "prowess.adapters.sandboxes.network.forward"
 _LIMIT_S = 20
 
@@ -27,7 +27,7 @@ def read(count):
     return bytes(found)
 kind = type(sys)
 for name, code in marshal.loads(read(int.from_bytes(read(4), "big"))):
-    module = sys.modules[name] = kind(name)
+    module = sys.modules[name] = kind("prowess_skill" if name.endswith(".prowess_skill") else name)
     if code is None:
         module.__path__ = []
     else:

@@ -48,9 +48,13 @@ class Started:
         self.stdout = self.stderr = -1
 
 
-def start(profile: SandboxProfile, landlock: int, *, proxy: str | None = None) -> Started:
-    """Start a sandbox that waits for its job. ``proxy``: the socket of the filtering proxy, where there are hosts.
+def start(
+    profile: SandboxProfile, landlock: int, *, proxy: str | None = None, command: tuple[str, ...] = ()
+) -> Started:
+    """Start a sandbox that waits for its job.
 
+    ``proxy``: the socket of the filtering proxy, where there are hosts. ``command``: for a program instead of a script,
+    the files that may be started, it first.
     Raises ``OSError`` and ``ProgramMissing``. The kernel ends the sandbox when the *thread* that called this ends.
     """
     kind = filters.machine()
@@ -88,7 +92,7 @@ def start(profile: SandboxProfile, landlock: int, *, proxy: str | None = None) -
             os.close(inner)
     started = Started(process, control, channel, out, err)
     with suppress(OSError):  # it has ended: whoever waits for it to be ready learns why
-        control.sendall(code.frame() + json_frame(setting(profile, landlock)))
+        control.sendall(code.frame() + json_frame(setting(profile, landlock, command)))
     return started
 
 
@@ -137,7 +141,7 @@ def _declared(profile: SandboxProfile) -> list[str]:
     return argv
 
 
-def setting(profile: SandboxProfile, landlock: int) -> dict[str, Any]:
+def setting(profile: SandboxProfile, landlock: int, command: tuple[str, ...] = ()) -> dict[str, Any]:
     """What process 1 is told before there is a job."""
     kind = filters.machine()
     assert kind is not None, "asked by the self-test"
@@ -146,6 +150,7 @@ def setting(profile: SandboxProfile, landlock: int) -> dict[str, Any]:
     return {
         "boot_filter": base64.b64encode(filters.boot(kind)).decode(),
         "script_filter": base64.b64encode(script).decode(),
+        "command": list(command),
         "hosts": bool(profile.hosts),
         "read": list(profile.read),
         "write": list(profile.write),

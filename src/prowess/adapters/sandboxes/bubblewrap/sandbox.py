@@ -2,61 +2,159 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
+from collections.abc import Mapping
 from typing import Any
 
-from prowess.adapters.sandboxes.bubblewrap import launch, session
+from prowess.adapters.sandboxes.bubblewrap import commands, launch, selftest, session
 from prowess.adapters.sandboxes.bubblewrap.outcome import result_of
+from prowess.adapters.sandboxes.bubblewrap.pool import Pool
 from prowess.adapters.sandboxes.bubblewrap.programs import ProgramMissing
-from prowess.sandbox.model import Isolation, SandboxJob, SandboxResult, SandboxStatus, ScriptCall
+from prowess.sandbox.model import Isolation, SandboxJob, SandboxProfile, SandboxResult, SandboxStatus, ScriptCall
 from prowess.sandbox.ports import Cancellation, ScriptCallRefused, ScriptHost
 
-_LANDLOCK = 6
+MAX_FILES_BYTES = 16 * 1024 * 1024
+"""of all files of a job"""
+_FAILURES = (OSError, ProgramMissing, subprocess.SubprocessError, session.StartFailed)
 
 
 class BubblewrapSandbox:
-    """Runs each script in a sandbox of its own."""
+    """Runs each script in a sandbox of its own; some are kept ready, by profile."""
 
     name = "bubblewrap"
+
+    def __init__(self, *, ready: int = 0) -> None:
+        """``ready``: how many sandboxes are kept ready for each profile that was used."""
+        self._pool = Pool(_start, per_profile=ready, total=2 * ready) if ready else None
+        self._closed = _Flag()
 
     @property
     def isolation(self) -> Isolation:
         """As the port."""
-        return Isolation.FULL
+        return Isolation.NONE if selftest.fault() else Isolation.FULL
+
+    def warm(self, profile: SandboxProfile, limit: float = 10.0) -> bool:
+        """Have sandboxes of a profile ready; whether they are, within ``limit`` seconds."""
+        if self._pool is None:
+            return False
+        if (started := self._pool.take(profile)) is not None:
+            started.close()
+        return self._pool.wait_filled(profile, limit)
 
     def run(self, job: SandboxJob, host: ScriptHost | None = None, cancel: Cancellation | None = None) -> SandboxResult:
         """As the port."""
         began = time.monotonic()
-        if cancel is not None and cancel.cancelled:
-            return SandboxResult(SandboxStatus.CANCELLED, self.isolation, code="sandbox_cancelled")
+        if (refused := _checked(job)) is not None:
+            return refused
+        stop = _Either(cancel, self._closed)
+        if stop.cancelled:
+            return SandboxResult(SandboxStatus.CANCELLED, Isolation.FULL, code="sandbox_cancelled")
         try:
-            started = self._ready(job)
-        except (OSError, ProgramMissing, subprocess.SubprocessError, session.StartFailed) as error:
-            return _refused(str(error))
+            started = self._ready(job.profile)
+        except _FAILURES as error:
+            return _refused("sandbox_start_failed", cause=str(error)[:300])
+        document = session.document_of(job)
         try:
-            ended = session.Session(started, job, host, cancel, _no_command).run()
+            runner = _Commands(job.profile, document["files"], stop, began)
+            ended = session.Session(started, document, job.profile.limits, host, stop, runner.run).run()
+            runner.done.cancelled = True
         finally:
             started.close()
-        return result_of(ended, job.profile.limits, self.isolation, (time.monotonic() - began) * 1000)
-
-    def _ready(self, job: SandboxJob) -> launch.Started:
-        started = launch.start(job.profile, _LANDLOCK)
-        try:
-            session.wait_ready(started)
-        except BaseException:
-            started.close()
-            raise
-        return started
+        return result_of(ended, job.profile.limits, Isolation.FULL, (time.monotonic() - began) * 1000)
 
     def close(self) -> None:
         """As the port."""
+        self._closed.cancelled = True
+        if self._pool is not None:
+            self._pool.close()
+
+    def _ready(self, profile: SandboxProfile) -> launch.Started:
+        kept = self._pool.take(profile) if self._pool is not None and not profile.hosts else None
+        return kept or _start(profile)
+
+
+def _start(profile: SandboxProfile, *, command: tuple[str, ...] = ()) -> launch.Started:
+    """A sandbox that is ready for its job."""
+    started = launch.start(profile, selftest.landlock_version(), command=command)
+    try:
+        session.wait_ready(started)
+    except BaseException:
+        started.close()
+        raise
+    return started
+
+
+def _checked(job: SandboxJob) -> SandboxResult | None:
+    """Why the job is not run at all."""
+    if fault := selftest.fault():
+        return _refused("sandbox_unavailable", cause=fault)
+    for path in (*job.profile.write, *job.profile.delete):
+        if not os.path.lexists(path):
+            return _refused("sandbox_path_missing", path=path)
+    paths = [file.path for file in job.files]
+    if job.script not in paths:
+        return _refused("sandbox_no_script", path=job.script[:200])
+    if len(set(paths)) != len(paths) or not all(map(_relative, paths)):
+        return _refused("sandbox_bad_files")
+    if sum(len(file.content) for file in job.files) > MAX_FILES_BYTES:
+        return _refused("sandbox_files_large", limit=MAX_FILES_BYTES)
+    return None
+
+
+def _relative(path: str) -> bool:
+    parts = path.split("/")
+    return "\0" not in path and len(path) <= 500 and all(part not in ("", ".", "..") for part in parts)
+
+
+class _Flag:
+    cancelled = False
+
+
+class _Either:
+    """Cancelled where either is."""
+
+    def __init__(self, first: Cancellation | None, second: Cancellation) -> None:
+        self._first = first
+        self._second = second
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether to stop."""
+        return self._second.cancelled or (self._first is not None and self._first.cancelled)
+
+
+class _Commands:
+    """Runs the programs of one run, each in a sandbox of its own, within what is left of its time."""
+
+    def __init__(self, profile: SandboxProfile, files: Any, cancel: Cancellation, began: float) -> None:
+        self._profile = profile
+        self._files = files
+        self._ends = began + profile.limits.wall_ms / 1000
+        self.done = _Flag()
+        self._cancel = _Either(cancel, self.done)
+
+    def run(self, call: ScriptCall) -> Mapping[str, Any]:
+        """Code and output. Raises ``ScriptCallRefused``."""
+        executable, words = commands.resolve(self._profile, call)
+        profile = commands.profile_of(self._profile, int((self._ends - time.monotonic()) * 1000))
+        document = commands.document_of(self._files, words, call.arguments.get("input"))
+        started = _start(profile, command=tuple(executable))
+        try:
+            ended = session.Session(started, document, profile.limits, None, self._cancel, _no_command).run()
+        finally:
+            started.close()
+        if ended.report is None or ended.report["reason"] != "exit":
+            raise ScriptCallRefused("sandbox_command_ended")
+        code = os.waitstatus_to_exitcode(int(ended.report["status"]))
+        shown = {"stdout": ended.stdout.decode(errors="replace"), "stderr": ended.stderr.decode(errors="replace")}
+        return {"code": code, **shown}
 
 
 def _no_command(call: ScriptCall) -> Any:
-    raise ScriptCallRefused("sandbox_no_host")
+    raise ScriptCallRefused("sandbox_command")
 
 
-def _refused(cause: str) -> SandboxResult:
-    detail = {"cause": cause[:300]}
-    return SandboxResult(SandboxStatus.REFUSED, Isolation.NONE, code="sandbox_start_failed", detail=detail)
+def _refused(code: str, **detail: Any) -> SandboxResult:
+    return SandboxResult(SandboxStatus.REFUSED, Isolation.NONE, code=code, detail=detail)

@@ -15,7 +15,7 @@ from prowess.adapters.sandboxes.bubblewrap.answering import Answers, Runner
 from prowess.adapters.sandboxes.bubblewrap.channel import Forged, Frames, Lines, TooLong
 from prowess.adapters.sandboxes.bubblewrap.launch import Started, json_frame
 from prowess.adapters.sandboxes.bubblewrap.outcome import Ended
-from prowess.sandbox.model import MEBIBYTE, SandboxJob
+from prowess.sandbox.model import MEBIBYTE, SandboxJob, SandboxLimits
 from prowess.sandbox.ports import Cancellation, ScriptHost
 
 _POLL_S = 0.02
@@ -53,14 +53,15 @@ class Session:
     def __init__(
         self,
         started: Started,
-        job: SandboxJob,
+        document: Mapping[str, Any],
+        limits: SandboxLimits,
         host: ScriptHost | None,
         cancel: Cancellation | None,
         run_command: Runner,
     ) -> None:
-        limits = job.profile.limits
         self._started = started
-        self._job = job
+        self._document = document
+        self._limits = limits
         self._cancel = cancel
         self._answers = Answers(started.channel, host, run_command)
         self._frames = Frames(2 * limits.artifact_bytes + MEBIBYTE)
@@ -73,7 +74,7 @@ class Session:
     def run(self) -> Ended:
         """Send the job and watch until all of the sandbox is gone."""
         started = self._started
-        deadline = time.monotonic() + self._job.profile.limits.wall_ms / 1000 + _GRACE_S
+        deadline = time.monotonic() + self._limits.wall_ms / 1000 + _GRACE_S
         for source, handle in (
             (started.control, self._on_control),
             (started.channel, self._on_channel),
@@ -83,7 +84,7 @@ class Session:
             self._selector.register(source, selectors.EVENT_READ, handle)
         try:
             started.control.settimeout(_START_S)
-            started.control.sendall(json_frame(_document(self._job)))
+            started.control.sendall(json_frame(self._document))
             while self._selector.get_map() and self._watch(deadline):
                 pass
         except OSError:
@@ -181,7 +182,8 @@ def _keep(kept: bytearray, data: bytes, limit: int) -> None:
     kept += data[: max(limit - len(kept), 0)]
 
 
-def _document(job: SandboxJob) -> dict[str, Any]:
+def document_of(job: SandboxJob) -> dict[str, Any]:
+    """What process 1 is sent of a job."""
     files = [
         {"path": file.path, "content": base64.b64encode(file.content).decode(), "executable": file.executable}
         for file in job.files

@@ -17,6 +17,8 @@ input: Any = {}
 
 _lock = threading.Lock()
 _channel = -1
+_owner = 0
+"""the process that speaks; what it forks does not"""
 _number = 0
 _pending = b""
 _output: Any = None
@@ -96,6 +98,8 @@ def _ask(kind: str, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def _send(message: Any) -> None:
+    if os.getpid() != _owner:
+        raise RuntimeError("only the process that the script started in speaks to the host")
     line = json.dumps(message, allow_nan=False).encode() + b"\n"
     view = memoryview(line)
     while view:

@@ -15,7 +15,7 @@ import signal
 import time
 from typing import Any
 
-from prowess.adapters.sandboxes.bubblewrap.guest import kernel, script
+from prowess.adapters.sandboxes.bubblewrap.guest import kernel, program, script
 
 _WATCH_MS = 20
 """how often the memory of all processes is added up"""
@@ -28,33 +28,48 @@ def serve(control: int, channel: int, setting: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     kernel.hide_memory()
     kernel.no_new_privileges()
-    kernel.install_filter(base64.b64decode(setting["boot_filter"]))
+    if not setting["command"]:
+        kernel.install_filter(base64.b64decode(setting["boot_filter"]))
     abi = kernel.landlock_version()
     gc.collect()
     gc.freeze()
+    child, feed = _prepare(control, channel, setting, abi)
     _send(control, {"ready": {"landlock": abi}})
     job = _receive(control)
     if job is None:
         return
-    _lay_out(job["files"])
-    report = _run(job, setting, control, channel, abi)
-    report["artifacts"] = _artifacts(setting["artifact_bytes"]) if report["reason"] == "exit" else []
-    _send(control, report)
-
-
-def _run(job: dict[str, Any], setting: dict[str, Any], control: int, channel: int, abi: int) -> dict[str, Any]:
+    _lay_out(job.pop("files"))
     started = time.monotonic()
-    deadline = started + setting["wall_ms"] / 1000
-    child = os.fork()
-    if child == 0:
-        os.close(control)
-        script.become(job, setting, channel, abi)
-    os.close(channel)
-    reason = _watch(child, control, deadline, setting)
+    with os.fdopen(feed, "wb") as pipe:
+        pipe.write(json.dumps(job).encode())
+    reason = _watch(child, control, started + setting["wall_ms"] / 1000, setting)
     ended = time.monotonic()
     _kill_all()
     status, peak_kb = _reap(child)
-    return {"reason": reason, "status": status, "peak_kb": peak_kb, "duration_ms": (ended - started) * 1000}
+    artifacts = _artifacts(setting["artifact_bytes"]) if reason == "exit" else []
+    report = {"reason": reason, "status": status, "peak_kb": peak_kb, "duration_ms": (ended - started) * 1000}
+    _send(control, {**report, "artifacts": artifacts})
+
+
+def _prepare(control: int, channel: int, setting: dict[str, Any], abi: int) -> tuple[int, int]:
+    """Start the process of the script, which gives up all it has to and waits: its id, and where its job is written.
+
+    Ends this process where it could not give it up; it says why on standard error.
+    """
+    job_read, job_write = os.pipe()
+    done_read, done_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        for end in (control, job_write, done_read):
+            os.close(end)
+        become = program.become if setting["command"] else script.become
+        become(setting, channel, abi, job_read, done_write)
+    for end in (channel, job_read, done_write):
+        os.close(end)
+    if os.read(done_read, 1) != b"1":
+        os._exit(1)
+    os.close(done_read)
+    return child, job_write
 
 
 def _kill_all() -> None:

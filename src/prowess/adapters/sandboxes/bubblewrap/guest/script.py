@@ -6,90 +6,37 @@ word: the host believes it where it accuses the script, and never where time, me
 
 from __future__ import annotations
 
-import base64
 import errno
 import json
 import os
-import resource
 import sys
 from collections.abc import Callable
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
-from prowess.adapters.sandboxes.bubblewrap.guest import kernel, prowess_skill
+from prowess.adapters.sandboxes.bubblewrap.guest import confine, prowess_skill
 
-_MEBIBYTE = 1024 * 1024
-_READ = kernel.READ_FILE | kernel.READ_DIR
-_WRITE = kernel.WRITE_FILE | kernel.TRUNCATE | kernel.MAKE_REG | kernel.MAKE_DIR | _READ
-_DELETE = kernel.REMOVE_FILE | kernel.REMOVE_DIR | kernel.READ_DIR
-_SCRATCH = _WRITE | _DELETE | kernel.REFER | kernel.MAKE_SYM | kernel.MAKE_FIFO | kernel.MAKE_SOCK
-_DEVICES = ("null", "zero", "full", "random", "urandom")
-_PROXY_PORT = 3128
 _REFUSED = (errno.EPERM, errno.EACCES, errno.EROFS)
 _CUT_OFF = (errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT)
 _OURS = ("/skill/", "/tmp/", "/out/", "/usr/", "/lib", "/dev/", "/proc/")
 _MAX_TEXT = 500
 
 
-def become(job: dict[str, Any], setting: dict[str, Any], channel: int, abi: int) -> NoReturn:
-    """Turn this process into that of the script; never returns."""
+def become(setting: dict[str, Any], channel: int, abi: int, source: int, done: int) -> NoReturn:
+    """Turn this process into that of the script; never returns. ``source``: where the job comes from."""
     code = 1
     try:
-        os.setsid()
-        _give_up(setting, abi)
+        job = confine.wait_for_job(setting, abi, source, done)
         prowess_skill._channel = channel
+        prowess_skill._owner = os.getpid()
         prowess_skill.input = job["input"]
         code = _ended(job)
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException as error:
-        try:
-            prowess_skill._send({"failure": _describe(error)})
-        except BaseException:
-            pass
+        os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
     finally:
         os._exit(code)
-
-
-def _give_up(setting: dict[str, Any], abi: int) -> None:
-    memory = setting["memory_mb"] * _MEBIBYTE
-    limits = [
-        (resource.RLIMIT_AS, memory + _address_space()),
-        (resource.RLIMIT_DATA, memory),
-        (resource.RLIMIT_NPROC, setting["processes"] + 1),
-        (resource.RLIMIT_NOFILE, 256),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, setting["file_bytes"]),
-        (resource.RLIMIT_MSGQUEUE, 0),
-        (resource.RLIMIT_CPU, setting["wall_ms"] // 1000 * setting["processes"] + 1),
-    ]
-    for limit, value in limits:
-        resource.setrlimit(limit, (value, value))
-    kernel.restrict(_rules(setting), {_PROXY_PORT: 1} if setting["hosts"] else {}, abi)
-    kernel.install_filter(base64.b64decode(setting["script_filter"]))
-
-
-def _address_space() -> int:
-    with open("/proc/self/statm", "rb") as found:
-        return int(found.read().split()[0]) * resource.getpagesize()
-
-
-def _rules(setting: dict[str, Any]) -> list[tuple[str, int]]:
-    """Paths and what may be done below them."""
-    rules = [
-        ("/usr", _READ),
-        ("/skill", _READ),
-        ("/proc", _READ),
-        ("/etc", _READ),
-        ("/tmp", _SCRATCH),
-        ("/out", _SCRATCH),
-    ]
-    rules += [("/dev/" + name, kernel.READ_FILE | kernel.WRITE_FILE) for name in _DEVICES]
-    rules += [(path, _READ) for path in setting["read"] + setting["interpreter"]]
-    both = set(setting["write"]) & set(setting["delete"])
-    rules += [(path, _WRITE | (kernel.REFER if path in both else 0)) for path in setting["write"]]
-    rules += [(path, _DELETE | (kernel.REFER if path in both else 0)) for path in setting["delete"]]
-    return rules
 
 
 def _ended(job: dict[str, Any]) -> int:
