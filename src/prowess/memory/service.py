@@ -87,9 +87,15 @@ class MemoryService:
                 revision=1,
             )
             insert_memory(transaction.connection, memory)
-            whose = {"tenant": tenant, "user": user, "agent": agent}
             transaction.emit(
-                "memory.added", actor=actor, **whose, skill=skill, target=memory.id, layer=str(layer)
+                "memory.added",
+                tenant=tenant,
+                actor=actor,
+                user=user,
+                agent=agent,
+                skill=skill,
+                target=memory.id,
+                layer=str(layer),
             )
             return memory
 

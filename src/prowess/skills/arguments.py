@@ -37,17 +37,18 @@ def fits_return(spec: ReturnSpec | None, value: Any) -> bool:
         return True
     if spec.type == "null":
         return value is None
-    if spec.type == "enum":  # a return names no choices
-        return isinstance(value, str)
-    return fits(ParameterSpec(type=spec.type, items=spec.items, properties=spec.properties), value)
+    return fits(_parameter(spec), value)
 
 
 def return_schema(spec: ReturnSpec | None) -> dict[str, Any]:
     """The JSON Schema of what a tool returns."""
     if spec is None:
         return {}
-    if spec.type in ("null", "enum"):
-        return {"type": "null" if spec.type == "null" else "string"}
-    return compile_parameter(
-        ParameterSpec(type=spec.type, items=spec.items, properties=spec.properties, description=spec.description)
-    )
+    return {"type": "null"} if spec.type == "null" else compile_parameter(_parameter(spec))
+
+
+def _parameter(spec: ReturnSpec) -> ParameterSpec:
+    """A return that names no choices is judged as a text where it says that it is one of some."""
+    assert spec.type != "null"
+    kind = "string" if spec.type == "enum" else spec.type
+    return ParameterSpec(type=kind, items=spec.items, properties=spec.properties, description=spec.description)

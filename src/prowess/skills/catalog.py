@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from prowess.errors import Conflict
 from prowess.kernel.canonical import text_digest
-from prowess.skills.manifest import SkillManifest
+from prowess.skills.manifest import SkillKind, SkillManifest
 from prowess.skills.names import SkillRef, Version
 from prowess.skills.notes import served_notes
 from prowess.skills.store import StoredSkill, catalog_revision, stored_skills
@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 D = TypeVar("D", bound=HasManifest)
 
 BUILT_IN = "built-in"
+_INSTALLED = {SkillKind.PROMPT, SkillKind.TOOL}
 FULL = 100
 """percent"""
 
@@ -179,8 +180,7 @@ def check_fits(entry: CatalogEntry[Any], others: Iterable[CatalogEntry[Any]]) ->
     """Whether ``entry`` may stand beside ``others``, the known versions of the same id.
 
     Raises ``Conflict``: ``skill_exists`` (same version, same content), ``skill_digest_differs`` (same version, other
-    content: S7), ``skill_kind_differs`` (of code; installed versions may or may not run their scripts),
-    ``skill_name_taken`` (the other is built in).
+    content: S7), ``skill_kind_differs``, ``skill_name_taken`` (the other is built in).
     """
     manifest = entry.manifest
     for other in others:
@@ -190,7 +190,9 @@ def check_fits(entry: CatalogEntry[Any], others: Iterable[CatalogEntry[Any]]) ->
             raise Conflict(code, **detail)
         if (other.source == BUILT_IN) != (entry.source == BUILT_IN):
             raise Conflict("skill_name_taken", **detail)
-        if entry.source == BUILT_IN and other.manifest.kind is not manifest.kind:
+        kinds = {manifest.kind, other.manifest.kind}
+        # An installed version is a tool where its script runs, and a prompt where it rests.
+        if len(kinds) > 1 and (entry.source == BUILT_IN or kinds != _INSTALLED):
             raise Conflict("skill_kind_differs", **detail, kind=str(manifest.kind), other_kind=str(other.manifest.kind))
 
 

@@ -1,7 +1,7 @@
 """What the resources that a skill's scripts may touch ask of its user: permission codes, risk, approval (G1, X6).
 
-A file that names paths, hosts or programs and forgets the code of a permission is not let off: what it may touch is what
-its user has to consent to.
+A file that names paths, hosts or programs and forgets the code of a permission is not let off: what it may touch is
+what its user has to consent to.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _RISKS = tuple(Risk)
 def implied_requirements(asked: ResourcePermissions) -> tuple[RequirementSpec, ...]:
     """The requirements that a ``permissions`` section amounts to, in the order of the table."""
     return tuple(
-        RequirementSpec(code=item.code, risk=item.risk, approval=item.approval) for item in _IMPLIED if item.asked(asked)
+        RequirementSpec(code=item.code, risk=item.risk, approval=item.approval)
+        for item in _IMPLIED
+        if item.asked(asked)
     )
 
 

@@ -179,8 +179,8 @@ def stored_skills(connection: Connection, tenant: str) -> StoredSkills:
     """
     found = StoredSkills([], [])
     scripts: dict[tuple[str, str], list[str]] = {}
-    for row in connection.execute(_SCRIPTS.order_by(skill_files.c.path), {"tenant": tenant}):
-        scripts.setdefault((row.skill_id, row.version), []).append(row.path)
+    for file in connection.execute(_SCRIPTS.order_by(skill_files.c.path), {"tenant": tenant}):
+        scripts.setdefault((file.skill_id, file.version), []).append(file.path)
     for row in connection.execute(_VERSIONS, {"tenant": tenant}):
         try:
             found.readable.append(_to_stored(row, tuple(scripts.get((row.skill_id, row.version), ()))))

@@ -110,9 +110,9 @@ class CallChannel:
             self._note_refusal(call, refused)
             raise
         except ProwessError as error:
-            refused = ScriptCallRefused(error.code, error.message(self._call.language))
-            self._note_refusal(call, refused)
-            raise refused from None
+            failed = ScriptCallRefused(error.code, error.message(self._call.language))
+            self._note_refusal(call, failed)
+            raise failed from None
 
     def finish(self, result: SandboxResult) -> None:
         """As the protocol."""
@@ -230,7 +230,7 @@ class CallChannel:
     def _report(self, transaction: Transaction, asked: ScriptCall, decision: str, reason: str | None = None) -> None:
         with self._lock:
             self._reported += 1
-        self._emit(transaction, "script.asked", decision, kind=asked.kind, name=_shown(asked.name), reason=reason)
+        self._emit(transaction, "script.asked", decision, asked=asked.kind, name=_shown(asked.name), reason=reason)
 
     def _emit(self, transaction: Transaction, kind: str, decision: str, **data: Any) -> None:
         call = self._call
@@ -245,7 +245,7 @@ class _Told(ScriptCallRefused):
 def _shown(text: str) -> str:
     """A name as an auditor may see it: what is no name could be anything, and is not repeated (R3)."""
     words = text.split(" ", 1)
-    return " ".join(word if _NAME.fullmatch(word) or word.startswith("/") and _plain(word) else "?" for word in words)
+    return " ".join(word if _NAME.fullmatch(word) or (word.startswith("/") and _plain(word)) else "?" for word in words)
 
 
 def _plain(path: str) -> bool:
