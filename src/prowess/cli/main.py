@@ -19,6 +19,7 @@ from prowess.cli import (
     records,
     risks,
     roles,
+    sandbox,
     secrets,
     skills,
     system,
@@ -51,6 +52,7 @@ app.add_typer(memory.app, name="memory")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(automations.app, name="automations")
 app.add_typer(tasks.app, name="tasks")
+app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(notifications.app, name="notifications")
 for name, group in records.groups.items():
     app.add_typer(group, name=name)

@@ -76,7 +76,7 @@ def _examine(db: str | None) -> Iterator[dict[str, str]]:
     yield _model()
     yield from _law()
     yield _secrets()
-    yield _row("isolation", "warn", say("doctor.no_isolation"))
+    yield _isolation()
     yield _terminal()
     chosen = next((f"{name}={os.environ[name]}" for name in LANGUAGE_VARIABLES if os.environ.get(name)), "")
     yield _row("locale", "ok", f"{language()} ({chosen})" if chosen else language())
@@ -174,6 +174,19 @@ def _secrets() -> dict[str, str]:
         if error.code == "secret_key_missing" and not os.environ.get(KEY_FILE_VARIABLE):
             return _row("secrets", "warn", say("doctor.no_key"), "key")
         return _refused("secrets", "missing", error)
+
+
+def _isolation() -> dict[str, str]:
+    """How far scripts of skills are kept apart; where they are not, they do not run."""
+    from prowess.runtime.sandboxing import environment_sandbox, sandbox_fault
+
+    try:
+        sandbox = environment_sandbox()
+        fault = sandbox_fault(sandbox)
+    except ProwessError as error:
+        return _refused("isolation", "missing", error)
+    shown = f"{sandbox.name} ({sandbox.isolation})"
+    return _row("isolation", "warn", f"{shown}: {fault}", "isolation") if fault else _row("isolation", "ok", shown)
 
 
 def _refused(check: str, state: str, error: ProwessError) -> dict[str, str]:

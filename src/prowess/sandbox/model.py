@@ -134,6 +134,8 @@ class SandboxResult:
     peak_mb: float = 0.0
     calls: int = 0
     """over the channel"""
+    network: Mapping[str, Any] = field(default_factory=dict)
+    """what went to which declared host, and how many requests were refused: names and numbers, fit for an audit row"""
 
     @property
     def ok(self) -> bool:

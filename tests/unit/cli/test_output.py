@@ -54,6 +54,7 @@ def test_the_commands_are_those_of_the_contract() -> None:
         *(f"approvals {name}" for name in approvals.split("|")),
         *(f"roles {name}" for name in roles.split()),
         *(f"secrets {name}" for name in "new-key set list delete rotate".split()),
+        "sandbox run", "sandbox test",
         "notifications list", "notifications read",
         *(f"notifications hooks {name}" for name in "add list remove test".split()),
         *(f"jobs {name}" for name in "list show add cancel".split()),

@@ -1,1 +1,1 @@
-"""What runs scripts: bubblewrap with all that the kernel offers, Landlock alone where chosen, and one that refuses."""
+"""Sandboxes: what runs the scripts of skills, and what they reach from there."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from prowess.errors import Denied, InvalidInput
+from prowess.kernel.addresses import Address, is_public
 
 MAX_URL = 2_000
 """Characters of a webhook's URL."""
@@ -20,10 +21,7 @@ _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*(?=[a-z0-9_-]*[a-z_]){_LABEL}")
 """A host name. Its last label is no number, or it might be an address in another writing (127.1, 0x7f.1)."""
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::([0-9]{1,5}))?")
-_NAT64 = int(IPv6Address("64:ff9b::")) >> 32
 _SHOWN = 80
-
-Address = IPv4Address | IPv6Address
 
 
 class Endpoint(NamedTuple):
@@ -115,22 +113,6 @@ def read_url(url: object) -> HookUrl:
         raise _bad("fragment")
     endpoint = _endpoint(parts.netloc, HTTPS_PORT if parts.scheme == "https" else 80)
     return HookUrl(parts.scheme, endpoint, (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
-
-
-def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public internet, looking through IPv6 forms that carry an IPv4 address."""
-    if isinstance(address, IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1] or _nat64(address)
-        if inner is not None:
-            return is_public(inner)
-        if address.is_site_local:
-            return False
-    return address.is_global and not address.is_multicast and not address.is_reserved and not address.is_unspecified
-
-
-def _nat64(address: IPv6Address) -> IPv4Address | None:
-    number = int(address)
-    return IPv4Address(number & 0xFFFFFFFF) if number >> 32 == _NAT64 else None
 
 
 def _bad(why: str) -> InvalidInput:

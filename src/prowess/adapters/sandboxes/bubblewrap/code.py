@@ -52,9 +52,9 @@ sys.stdout.buffer.write(marshal.dumps(made, 2))
 
 
 @cache
-def frame() -> bytes:
+def frame(network: bool = False) -> bytes:
     """Length and code of all modules, as the bootstrap reads them. Raises ``OSError``, ``SubprocessError``."""
-    sources = [(name, file.read_bytes()) for name, file in _files()]
+    sources = [(name, file.read_bytes()) for name, file in _files(network)]
     argv = [interpreter().path, "-I", "-S", "-B", "-c", _COMPILER]
     found = subprocess.run(
         argv, input=marshal.dumps(sources, 2), stdout=subprocess.PIPE, check=True, env={}, timeout=_LIMIT_S
@@ -65,8 +65,7 @@ def frame() -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def _files() -> list[tuple[str, Path]]:
+def _files(network: bool) -> list[tuple[str, Path]]:
     here = Path(__file__).parent
     files = [(f"{_GUEST}.{name}", here / "guest" / f"{name}.py") for name in _MODULES]
-    forward = here.parent / "network" / "forward.py"
-    return [(_FORWARD, forward), *files] if forward.is_file() else files
+    return [(_FORWARD, here.parent / "network" / "forward.py"), *files] if network else files

@@ -16,7 +16,7 @@ from prowess.adapters.sandboxes.bubblewrap import code, filters
 from prowess.adapters.sandboxes.bubblewrap.programs import SANDBOX_ID, Interpreter, bwrap, interpreter
 from prowess.sandbox.model import MEBIBYTE, SandboxProfile
 
-CERTIFICATES = "/etc/ssl/certs"
+CERTIFICATES = ("/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted")
 PROXY_SOCKET = "/run/net/proxy.sock"
 _MERGED = ("lib", "lib32", "lib64", "libx32", "bin", "sbin")
 
@@ -92,7 +92,7 @@ def start(
             os.close(inner)
     started = Started(process, control, channel, out, err)
     with suppress(OSError):  # it has ended: whoever waits for it to be ready learns why
-        control.sendall(code.frame() + json_frame(setting(profile, landlock, command)))
+        control.sendall(code.frame(bool(profile.hosts)) + json_frame(setting(profile, landlock, command)))
     return started
 
 
@@ -127,7 +127,8 @@ def arguments(profile: SandboxProfile, python: Interpreter, seccomp: int, proxy:
     argv += _declared(profile)
     if profile.hosts:
         argv += ["--setenv", "HTTPS_PROXY", "http://127.0.0.1:3128", "--setenv", "https_proxy", "http://127.0.0.1:3128"]
-        argv += ["--ro-bind-try", CERTIFICATES, CERTIFICATES]
+        for folder in CERTIFICATES:
+            argv += ["--ro-bind-try", folder, folder]
         argv += ["--ro-bind", proxy or PROXY_SOCKET, PROXY_SOCKET]
     return [*argv, "--remount-ro", "/", "--chdir", "/out"]
 

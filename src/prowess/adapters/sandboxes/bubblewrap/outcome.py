@@ -68,6 +68,8 @@ def _judged(ended: Ended, report: Mapping[str, Any], limits: SandboxLimits) -> _
     reason, status = report.get("reason"), int(report.get("status", 0))
     if ended.out_of_memory or reason == "memory":
         return SandboxStatus.MEMORY, "sandbox_memory", {"limit_mb": limits.memory_mb}
+    if reason == "disk":
+        return SandboxStatus.DENIED, "sandbox_denied", {"asked": "disk"}
     if ended.forged:
         return SandboxStatus.DENIED, "sandbox_channel", {"asked": "channel"}
     if ended.too_long:

@@ -8,10 +8,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from prowess.adapters.sandboxes.bubblewrap import commands, launch, selftest, session
+from prowess.adapters.sandboxes.bubblewrap import commands, launch, network, selftest, session
 from prowess.adapters.sandboxes.bubblewrap.outcome import result_of
 from prowess.adapters.sandboxes.bubblewrap.pool import Pool
 from prowess.adapters.sandboxes.bubblewrap.programs import ProgramMissing
+from prowess.adapters.sandboxes.network.proxy import FilteringProxy
+from prowess.errors import InvalidInput
 from prowess.sandbox.model import Isolation, SandboxJob, SandboxProfile, SandboxResult, SandboxStatus, ScriptCall
 from prowess.sandbox.ports import Cancellation, ScriptCallRefused, ScriptHost
 
@@ -25,8 +27,9 @@ class BubblewrapSandbox:
 
     name = "bubblewrap"
 
-    def __init__(self, *, ready: int = 0) -> None:
-        """``ready``: how many sandboxes are kept ready for each profile that was used."""
+    def __init__(self, *, ready: int = 0, proxies: network.Proxies = network.filtering) -> None:
+        """``ready``: how many sandboxes are kept ready for each profile that was used, where it has no hosts."""
+        self._proxies = proxies
         self._pool = Pool(_start, per_profile=ready, total=2 * ready) if ready else None
         self._closed = _Flag()
 
@@ -51,18 +54,23 @@ class BubblewrapSandbox:
         stop = _Either(cancel, self._closed)
         if stop.cancelled:
             return SandboxResult(SandboxStatus.CANCELLED, Isolation.FULL, code="sandbox_cancelled")
+        document = session.document_of(job)
+        limits = job.profile.limits
         try:
-            started = self._ready(job.profile)
+            with network.proxy_for(job.profile, self._proxies) as proxy:
+                started = self._ready(job.profile, proxy)
+                try:
+                    runner = _Commands(job.profile, document["files"], stop, began)
+                    ended = session.Session(started, document, limits, host, stop, runner.run).run()
+                    runner.done.cancelled = True
+                finally:
+                    started.close()
         except _FAILURES as error:
             return _refused("sandbox_start_failed", cause=str(error)[:300])
-        document = session.document_of(job)
-        try:
-            runner = _Commands(job.profile, document["files"], stop, began)
-            ended = session.Session(started, document, job.profile.limits, host, stop, runner.run).run()
-            runner.done.cancelled = True
-        finally:
-            started.close()
-        return result_of(ended, job.profile.limits, Isolation.FULL, (time.monotonic() - began) * 1000)
+        except InvalidInput as error:
+            return _refused(error.code, **error.detail)
+        result = result_of(ended, limits, Isolation.FULL, (time.monotonic() - began) * 1000)
+        return network.with_record(result, proxy)
 
     def close(self) -> None:
         """As the port."""
@@ -70,14 +78,16 @@ class BubblewrapSandbox:
         if self._pool is not None:
             self._pool.close()
 
-    def _ready(self, profile: SandboxProfile) -> launch.Started:
-        kept = self._pool.take(profile) if self._pool is not None and not profile.hosts else None
+    def _ready(self, profile: SandboxProfile, proxy: FilteringProxy | None) -> launch.Started:
+        if proxy is not None:  # its socket is of this run
+            return _start(profile, proxy=str(proxy.path))
+        kept = self._pool.take(profile) if self._pool is not None else None
         return kept or _start(profile)
 
 
-def _start(profile: SandboxProfile, *, command: tuple[str, ...] = ()) -> launch.Started:
+def _start(profile: SandboxProfile, *, proxy: str | None = None, command: tuple[str, ...] = ()) -> launch.Started:
     """A sandbox that is ready for its job."""
-    started = launch.start(profile, selftest.landlock_version(), command=command)
+    started = launch.start(profile, selftest.landlock_version(), proxy=proxy, command=command)
     try:
         session.wait_ready(started)
     except BaseException:

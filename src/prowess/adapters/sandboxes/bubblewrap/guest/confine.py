@@ -17,7 +17,7 @@ _MEBIBYTE = 1024 * 1024
 _READ = kernel.READ_FILE | kernel.READ_DIR
 _WRITE = kernel.WRITE_FILE | kernel.TRUNCATE | kernel.MAKE_REG | kernel.MAKE_DIR | _READ
 _DELETE = kernel.REMOVE_FILE | kernel.REMOVE_DIR | kernel.READ_DIR
-_SCRATCH = _WRITE | _DELETE | kernel.REFER | kernel.MAKE_SYM | kernel.MAKE_FIFO | kernel.MAKE_SOCK
+_SCRATCH = _WRITE | _DELETE | kernel.REFER | kernel.MAKE_SYM
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _PROXY_PORT = 3128
 

@@ -20,6 +20,8 @@ from prowess.adapters.sandboxes.bubblewrap.guest import kernel, program, script
 _WATCH_MS = 20
 """how often the memory of all processes is added up"""
 _MAX_ARTIFACTS = 100
+_MAX_FILES = 10_000
+"""in each writable area"""
 
 
 def serve(control: int, channel: int, setting: dict[str, Any]) -> None:
@@ -34,6 +36,10 @@ def serve(control: int, channel: int, setting: dict[str, Any]) -> None:
     gc.collect()
     gc.freeze()
     child, feed = _prepare(control, channel, setting, abi)
+    if setting["hosts"]:  # after the fork: the script's process has nothing of it
+        from prowess.adapters.sandboxes.network import forward
+
+        forward.start()
     _send(control, {"ready": {"landlock": abi}})
     job = _receive(control)
     if job is None:
@@ -98,6 +104,14 @@ def _watch(child: int, control: int, deadline: float, setting: dict[str, Any]) -
             return "cancel"
         if _held_kb(baseline) > setting["memory_mb"] * 1024:
             return "memory"
+        if _too_many_files():
+            return "disk"
+
+
+def _too_many_files() -> bool:
+    """Empty files take no room in a tmpfs, and kernel memory all the same."""
+    found = [os.statvfs(area) for area in ("/tmp", "/out")]
+    return any(area.f_files - area.f_ffree > _MAX_FILES for area in found)
 
 
 def _held_kb(baseline: int) -> int:

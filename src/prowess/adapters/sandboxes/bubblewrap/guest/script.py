@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 
 from prowess.adapters.sandboxes.bubblewrap.guest import confine, prowess_skill
 
-_REFUSED = (errno.EPERM, errno.EACCES, errno.EROFS)
+_REFUSED = (errno.EPERM, errno.EACCES, errno.EROFS, errno.EXDEV)
 _CUT_OFF = (errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT)
-_OURS = ("/skill/", "/tmp/", "/out/", "/usr/", "/lib", "/dev/", "/proc/")
+_OURS = ("/skill/", "/tmp/", "/out/", "/usr/", "/lib")
 _MAX_TEXT = 500
+_declared: list[str] = []
 
 
 def become(setting: dict[str, Any], channel: int, abi: int, source: int, done: int) -> NoReturn:
@@ -27,6 +28,7 @@ def become(setting: dict[str, Any], channel: int, abi: int, source: int, done: i
     code = 1
     try:
         job = confine.wait_for_job(setting, abi, source, done)
+        _declared.extend(setting["read"] + setting["write"] + setting["delete"])
         prowess_skill._channel = channel
         prowess_skill._owner = os.getpid()
         prowess_skill.input = job["input"]
@@ -147,13 +149,19 @@ def _of_os(error: OSError) -> tuple[str, list[str]]:
         return "denied", ["network"]
     if error.errno in _REFUSED:
         return "denied", [f"file {place}" if place else "system call"]
-    if error.errno == errno.ENOENT and place and not place.startswith(_OURS):
+    if error.errno == errno.ENOENT and place and not _within_reach(place):
         return "denied", [f"file {place}"]
     if isinstance(error, BlockingIOError) and _within(error, "subprocess"):
         return "denied", ["processes"]
     if error.errno in (errno.EFBIG, errno.ENOSPC, errno.EDQUOT):
         return "denied", ["disk"]
     return ("denied", ["processes"]) if error.errno == errno.EAGAIN else ("error", [])
+
+
+def _within_reach(place: str) -> bool:
+    """Whether a path, links followed, is one that the script may look at: what is missing there is just missing."""
+    real = os.path.realpath(place)
+    return real.startswith(_OURS) or any(real == path or real.startswith(path + "/") for path in _declared)
 
 
 def _within(error: BaseException, module: str) -> bool:
