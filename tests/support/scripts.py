@@ -31,15 +31,16 @@ def write_skill(
     cases: Sequence[Mapping[str, Any]] = (),
     version: str = "1.0.0",
     files: Mapping[str, str] | None = None,
+    allowed_tools: Sequence[str] | None = None,
     **more: Any,
 ) -> Path:
     """A skill folder below ``folder`` whose one tool is ``script``. Returns the skill's own folder."""
     home = folder / name
     tool = tool or name.replace("-", "_")
     (home / "scripts").mkdir(parents=True, exist_ok=True)
-    (home / "SKILL.md").write_text(
-        f"---\nname: {name}\ndescription: Does as {name} says.\n---\n\n# {name}\n\nCall the tool.\n", encoding="utf-8"
-    )
+    allowed = "" if allowed_tools is None else f"allowed-tools: {' '.join(allowed_tools)}\n"
+    head = f"---\nname: {name}\ndescription: Does as {name} says.\n{allowed}---\n"
+    (home / "SKILL.md").write_text(f"{head}\n# {name}\n\nCall the tool.\n", encoding="utf-8")
     declared: dict[str, Any] = {"name": tool, "description": f"Does {tool}.", "parameters": list(map(dict, parameters))}
     if returns is not None:
         declared["returns"] = dict(returns)

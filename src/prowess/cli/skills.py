@@ -39,7 +39,7 @@ ForUser = Annotated[str | None, typer.Option("--user", help="For this user.")]
 ForAgent = Annotated[str | None, typer.Option("--agent", help="For this agent.")]
 OneVersion = Annotated[str | None, typer.Option("--version", help="Only this version.")]
 
-LEVELS = ("syntax", "all")
+LEVELS = ("syntax", "behavior", "all")
 
 
 def skill_to_json(entry: Any, *, status: str) -> dict[str, Any]:
@@ -398,10 +398,10 @@ def unpin(
 def check(
     paths: Annotated[list[str], typer.Argument(help="Skill folders, or trees of them.")],
     as_json: Json = False,
-    level: Annotated[str, typer.Option("--level", help="syntax or all.")] = "all",
+    level: Annotated[str, typer.Option("--level", help="syntax, behavior or all.")] = "all",
 ) -> None:
     """Check skill folders: file, line and remedy of each fault."""
-    from prowess.validation.syntax import check_tree
+    from prowess.runtime.checking import check_skills
 
     if level not in LEVELS:
         raise InvalidInput("level_unavailable", field="level", level=level, known=list(LEVELS))
@@ -409,9 +409,9 @@ def check(
         if not _exists(path):
             raise InvalidInput("not_readable", file=path, cause=say("no_such_path"))
     if as_json:
-        tally = check_tree(paths, print, language())
+        tally = check_skills(paths, print, language(), level)
     else:
-        tally = check_tree(paths, _print_report, language())
+        tally = check_skills(paths, _print_report, language(), level)
         show(say("check_summary", checked=tally.checked, rejected=tally.rejected))
     if tally.rejected:
         raise typer.Exit(FAILED)

@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,9 @@ def check_skill(path: str | os.PathLike[str]) -> Report:
     draft = inspect_skill_folder(path)
     issues = [Issue.of(note) for note in _notes(draft)]
     elapsed = (time.perf_counter() - started) * 1000
-    return level_report(draft.folder, draft.id, "syntax", issues, len(_CHECKS), elapsed)
+    report = level_report(draft.folder, draft.id, "syntax", issues, len(_CHECKS), elapsed)
+    tools = draft.fields is not None and bool(draft.fields.data.get("tools"))
+    return replace(report, tools=tools) if tools else report
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +47,29 @@ class Tally:
     rejected: int
 
 
-def check_tree(paths: Iterable[str], write: Callable[[str], None], language: str = "en") -> Tally:
+def check_tree(
+    paths: Iterable[str],
+    write: Callable[[str], None],
+    language: str = "en",
+    check: Callable[[str], Report] = check_skill,
+) -> Tally:
     """Check skill folders and trees of them; ``write`` gets one JSON object, a line without its end, for each skill.
 
-    A path that is missing, holds no skill, or cannot be looked into gets an object of its own, with ``id`` null.
+    ``check``: what is done with one folder. A path that is missing, holds no skill, or cannot be looked into gets an
+    object of its own, with ``id`` null.
     """
     checked = rejected = 0
-    for report in _reports(paths):
+    for report in _reports(paths, check):
         write(json.dumps(report.to_json(language), ensure_ascii=False))
         checked += 1
         rejected += not report.ok
     return Tally(checked, rejected)
 
 
-def _reports(paths: Iterable[str]) -> Iterator[Report]:
+def _reports(paths: Iterable[str], check: Callable[[str], Report]) -> Iterator[Report]:
     for path in paths:
         if not is_folder(Path(path)) or _holds_skill_md(path):
-            yield check_skill(path)
+            yield check(path)
             continue
         folders, notes = find_skill_folders(path)
         if not folders and not notes:
@@ -69,7 +77,7 @@ def _reports(paths: Iterable[str]) -> Iterator[Report]:
         for note in notes:
             yield level_report(note.file, None, "syntax", [Issue.of(note)], 1, 0.0)
         for folder in folders:
-            yield check_skill(folder)
+            yield check(folder)
 
 
 def _holds_skill_md(path: str) -> bool:
