@@ -97,8 +97,8 @@ def _withheld(manifest: SkillManifest, host: ReplayHost, result: SandboxResult) 
         return True
     files, network = manifest.permissions.filesystem, manifest.permissions.network
     exception = result.detail.get("exception")
-    no_file = exception == "FileNotFoundError" or any(what.startswith("fs:") for what in result.denied)
-    no_host = exception in _NO_NETWORK or any(what.startswith("network:") for what in result.denied)
+    no_file = exception == "FileNotFoundError" or any(what.startswith("file ") for what in result.denied)
+    no_host = exception in _NO_NETWORK or any(what.startswith("network") for what in result.denied)
     wants_files = files.read or files.write or files.delete
     return bool((wants_files and no_file) or (network.allowed and network.domains and no_host))
 
