@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, GetCoreSchemaHandler, RootModel, create_model
 from pydantic_core import PydanticCustomError, core_schema
 
+from prowess.kernel.canonical import compact_json
 from prowess.skills.arguments import fits_return, return_schema, settled, settled_object
 from prowess.skills.manifest import ParameterSpec, ReturnSpec
 from prowess.skills.parameters import compile_parameters, fits
@@ -58,6 +59,7 @@ def output_model(name: str, returns: ReturnSpec | None) -> type[BaseModel]:
     """A model of what a tool returns."""
 
     def judge(value: Any) -> Any:
+        compact_json(value).encode()  # raises ValueError for what JSON or UTF-8 cannot say
         if not fits_return(returns, value):
             raise PydanticCustomError("return_misfit", "does not fit what the tool is declared to return")
         return value
