@@ -16,6 +16,7 @@ from tests.support.ordinary_user import ORDINARY_ID, OrdinaryUser, as_json, job_
 
 from prowess.adapters.sandboxes.bubblewrap.programs import SANDBOX_ID
 from prowess.adapters.sandboxes.bubblewrap.sandbox import BubblewrapSandbox
+from prowess.adapters.sandboxes.landlock import LandlockSandbox
 
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 Attempt = Callable[..., dict[str, Any]]
@@ -34,6 +35,8 @@ class Host:
             (made / "canary.txt").write_text("untouched")
             os.chown(made, owner, owner)
             os.chown(made / "canary.txt", owner, owner)
+            (made / "canary.txt").chmod(0o666)  # so that it is not the file's mode that keeps it
+        self.writable.chmod(0o777)
         (self.readable / "link").symlink_to("../secret/canary.txt")
         self._core_pattern = CORE_PATTERN.read_bytes()
         self._stack = contextlib.ExitStack()
@@ -65,7 +68,7 @@ class Host:
         """That nothing of it was touched."""
         for kept in (self.secret, self.readable, self.writable):
             assert (kept / "canary.txt").read_text() == "untouched"
-            assert (kept / "canary.txt").stat().st_mode & 0o7777 == 0o644
+            assert (kept / "canary.txt").stat().st_mode & 0o7777 == 0o666
         for listener in (self.tcp, self.abstract, self.path):
             with pytest.raises(BlockingIOError):
                 listener.accept()
@@ -86,9 +89,9 @@ def ordinary() -> Iterator[OrdinaryUser]:
     user.close()
 
 
-@pytest.fixture(params=["root", "user"])
+@pytest.fixture(params=["root", "user", "reduced"])
 def who(request: pytest.FixtureRequest) -> str:
-    """Both halves are needed: where the tests are not root's, half of them fails and says so."""
+    """All are needed: where the tests are not root's, they fail and say so. ``reduced`` is without namespaces."""
     if os.geteuid() != 0:
         pytest.fail("the escape tests run as root, for scripts of root and of an ordinary user")
     return str(request.param)
@@ -97,10 +100,17 @@ def who(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def host(who: str) -> Iterator[Host]:
     folder = Path(tempfile.mkdtemp(prefix="prowess-escape-", dir="/var/tmp"))
-    made = Host(folder, SANDBOX_ID if who == "root" else ORDINARY_ID)
+    made = Host(folder, ORDINARY_ID if who == "user" else SANDBOX_ID)
     yield made
     made.close()
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def reduced() -> Iterator[LandlockSandbox]:
+    sandbox = LandlockSandbox()
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture
@@ -112,6 +122,6 @@ def attempt(who: str, host: Host, request: pytest.FixtureRequest) -> Attempt:
         if who == "user":
             user: OrdinaryUser = request.getfixturevalue("ordinary")
             return user.run(*job)
-        return as_json(job_of(*job), BubblewrapSandbox())
+        return as_json(job_of(*job), request.getfixturevalue("reduced") if who == "reduced" else BubblewrapSandbox())
 
     return run

@@ -16,6 +16,7 @@ from prowess.adapters.sandboxes.bubblewrap import code, programs, selftest
 from prowess.adapters.sandboxes.bubblewrap.sandbox import BubblewrapSandbox
 from prowess.runtime.sandboxing import result_to_json
 from prowess.sandbox.model import SandboxJob, SandboxLimits, SandboxProfile, ScriptFile
+from prowess.sandbox.ports import Sandbox
 
 ORDINARY_ID = 65532
 
@@ -25,7 +26,7 @@ def job_of(source: str, given: dict[str, Any], profile: dict[str, Any], limits: 
     return SandboxJob((ScriptFile("attempt.py", source.encode()),), "attempt.py", "main", given, made)
 
 
-def as_json(job: SandboxJob, sandbox: BubblewrapSandbox) -> dict[str, Any]:
+def as_json(job: SandboxJob, sandbox: Sandbox) -> dict[str, Any]:
     result = sandbox.run(job)
     contents = {file.path: base64.b64encode(file.content).decode() for file in result.artifacts}
     return {**result_to_json(result), "contents": contents}

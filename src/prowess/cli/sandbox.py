@@ -54,7 +54,7 @@ def examine(as_json: Json = False) -> None:
         print_json(found)
     else:
         rows = [(name, say("yes") if held else say("no")) for name, held in found["canaries"].items()]
-        print_table(("check", "stopped"), rows, empty=say("sandbox_untested"))
+        print_table(("check", "held_back"), rows, empty=say("sandbox_untested"))
         show(say("sandbox_isolation", isolation=found["isolation"], fault=found["fault"]))
     if found["isolation"] == "none":
         raise typer.Exit(FAILED)

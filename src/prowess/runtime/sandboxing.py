@@ -16,6 +16,7 @@ from prowess.sandbox.profile import compile_profile
 
 SANDBOX_VARIABLE = "PROWESS_SANDBOX"
 MAX_SCRIPT_BYTES = 1024 * 1024
+MAX_INPUT_BYTES = 1024 * 1024
 MAX_PERMISSIONS_BYTES = 64 * 1024
 
 
@@ -127,7 +128,7 @@ def parse_input(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidInput("sandbox_input", field="input") from None
-    if not isinstance(found, dict):
-        raise InvalidInput("sandbox_input", field="input")
+        raise InvalidInput("sandbox_input", field="input", limit=MAX_INPUT_BYTES) from None
+    if not isinstance(found, dict) or len(text) > MAX_INPUT_BYTES:
+        raise InvalidInput("sandbox_input", field="input", limit=MAX_INPUT_BYTES)
     return found

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from prowess.errors import InvalidInput
 from prowess.sandbox.model import SandboxLimits, SandboxProfile
@@ -121,6 +122,8 @@ def _path(field: str, pattern: str, roots: Sequence[str] | None, changed: bool) 
             raise InvalidInput("sandbox_path_broad", field=field, path=shown)
         if _below(place, _RESERVED) or (changed and _below(place, _PROGRAMS)):
             raise InvalidInput("sandbox_path_reserved", field=field, path=shown)
+    if named == pattern and Path(real).is_dir():  # a folder is named as one, with all below it
+        raise InvalidInput("sandbox_path", field=field, path=shown)
     if roots is not None and not _below(real, roots):
         raise InvalidInput("sandbox_path_outside", field=field, path=shown)
     return real

@@ -22,6 +22,10 @@ def choose_sandbox(option: str = "auto", *, ready: int = 2) -> Sandbox:
         raise InvalidInput("sandbox_option", field="sandbox", known=", ".join(OPTIONS))
     if option == "refuse":
         return RefusingSandbox()
+    if option == "landlock":
+        from prowess.adapters.sandboxes.landlock import LandlockSandbox
+
+        return LandlockSandbox()
     from prowess.adapters.sandboxes.bubblewrap.sandbox import BubblewrapSandbox
 
     return BubblewrapSandbox(ready=ready)

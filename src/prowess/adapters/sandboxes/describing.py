@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from prowess.adapters.sandboxes.choosing import choose_sandbox
+from prowess.adapters.sandboxes.landlock import LandlockSandbox
+from prowess.adapters.sandboxes.refuse import RefusingSandbox
 from prowess.sandbox.ports import Sandbox
 
 
@@ -20,9 +22,9 @@ def describe(option: str) -> dict[str, Any]:
         return found
     from prowess.adapters.sandboxes.bubblewrap import programs, selftest
 
-    examined = selftest.examine()
+    examined = sandbox.examine() if isinstance(sandbox, LandlockSandbox) else selftest.examine()
     found |= {"fault": examined.fault, "canaries": dict(examined.canaries)}
-    found["isolation"] = "none" if examined.fault else "full"
+    found["isolation"] = "none" if examined.fault else "reduced" if isinstance(sandbox, LandlockSandbox) else "full"
     found["landlock"] = selftest.landlock_version()
     named: tuple[tuple[str, Callable[[], str]], ...] = (("bwrap", programs.bwrap), ("python", _python))
     for name, program in named:
@@ -41,8 +43,10 @@ def _python() -> str:
 
 def fault_of(sandbox: Sandbox) -> str:
     """Why a sandbox does not isolate in full."""
-    if sandbox.name == "bubblewrap":
-        from prowess.adapters.sandboxes.bubblewrap import selftest
+    if isinstance(sandbox, RefusingSandbox):
+        return str(sandbox.isolation)
+    if isinstance(sandbox, LandlockSandbox):
+        return sandbox.fault or str(sandbox.isolation)
+    from prowess.adapters.sandboxes.bubblewrap import selftest
 
-        return selftest.fault()
-    return str(sandbox.isolation)
+    return selftest.fault()

@@ -10,7 +10,7 @@ from pathlib import Path
 from prowess.adapters.sandboxes.bubblewrap.programs import interpreter
 
 _GUEST = "prowess.adapters.sandboxes.bubblewrap.guest"
-_MODULES = ("kernel", "prowess_skill", "confine", "program", "script", "runner")
+_MODULES = ("kernel", "quick_json", "prowess_skill", "confine", "program", "script", "runner")
 _FORWARD = "prowess.adapters.sandboxes.network.forward"
 _LIMIT_S = 20
 
@@ -34,8 +34,7 @@ for name, code in marshal.loads(read(int.from_bytes(read(4), "big"))):
         exec(marshal.loads(code), module.__dict__)
         if name.endswith(".prowess_skill"):
             sys.modules["prowess_skill"] = module
-import json
-setting = json.loads(read(int.from_bytes(read(4), "big")))
+setting = marshal.loads(read(int.from_bytes(read(4), "big")))
 serve = sys.modules["prowess.adapters.sandboxes.bubblewrap.guest.runner"].serve
 serve(control, channel, setting)
 os._exit(0)

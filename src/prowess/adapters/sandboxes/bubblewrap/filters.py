@@ -32,8 +32,11 @@ def machine() -> Machine | None:
     return MACHINES.get(platform.machine())
 
 
-def outer(kind: Machine) -> bytes:
-    """For bubblewrap: nothing of the kernel that no script needs."""
+def outer(kind: Machine, *, attributes: bool = True) -> bytes:
+    """For all that runs: nothing of the kernel that no script needs.
+
+    ``attributes``: whether modes, owners and times of files may be changed, which only namespaces keep within bounds.
+    """
     program = _Program(kind)
     for refused in (
         syscalls.MOUNTS,
@@ -43,6 +46,8 @@ def outer(kind: Machine) -> bytes:
         syscalls.SHARED_MEMORY,
     ):
         program.refuse(refused)
+    if not attributes:
+        program.refuse(syscalls.ATTRIBUTES)
     program.refuse(syscalls.CLONE3, errno.ENOSYS)  # its flags are in memory, where no filter sees them
     program.refuse_where(syscalls.CLONE, 0, bits=_NAMESPACES)
     program.refuse_where(syscalls.IOCTL, 1, equal=_TERMINAL)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
+import marshal
 import os
 import socket
 import subprocess
@@ -92,7 +91,7 @@ def start(
             os.close(inner)
     started = Started(process, control, channel, out, err)
     with suppress(OSError):  # it has ended: whoever waits for it to be ready learns why
-        control.sendall(code.frame(bool(profile.hosts)) + json_frame(setting(profile, landlock, command)))
+        control.sendall(code.frame(bool(profile.hosts)) + frame_of(setting(profile, landlock, command)))
     return started
 
 
@@ -121,8 +120,8 @@ def arguments(profile: SandboxProfile, python: Interpreter, seccomp: int, proxy:
     for prefix in python.prefixes:
         argv += ["--ro-bind", prefix, prefix]
     argv += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
-    for area in ("/tmp", "/out", "/skill"):
-        argv += ["--size", scratch, "--tmpfs", area]
+    for area, size in (("/tmp", scratch), ("/out", scratch), ("/skill", str(32 * MEBIBYTE))):
+        argv += ["--size", size, "--tmpfs", area]
     # fmt: on
     argv += _declared(profile)
     if profile.hosts:
@@ -149,9 +148,12 @@ def setting(profile: SandboxProfile, landlock: int, command: tuple[str, ...] = (
     limits = profile.limits
     script = filters.script(kind, network=bool(profile.hosts), landlock=landlock)
     return {
-        "boot_filter": base64.b64encode(filters.boot(kind)).decode(),
-        "script_filter": base64.b64encode(script).decode(),
+        "boot_filter": filters.boot(kind),
+        "script_filter": script,
         "command": list(command),
+        "outer_filter": b"",
+        "own_areas": True,
+        "places": {"skill": "/skill", "tmp": "/tmp", "out": "/out"},
         "hosts": bool(profile.hosts),
         "read": list(profile.read),
         "write": list(profile.write),
@@ -165,9 +167,9 @@ def setting(profile: SandboxProfile, landlock: int, command: tuple[str, ...] = (
     }
 
 
-def json_frame(message: Any) -> bytes:
-    """Length and JSON, as process 1 reads them."""
-    body = json.dumps(message, allow_nan=False).encode()
+def frame_of(message: Any) -> bytes:
+    """Length and content, as process 1 reads them; marshal needs no import there. Raises ``ValueError``."""
+    body = marshal.dumps(message, 2)
     return len(body).to_bytes(4, "big") + body
 
 

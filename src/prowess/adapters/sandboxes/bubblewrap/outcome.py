@@ -34,6 +34,8 @@ class Ended:
     too_long: bool = False
     lost: bool = False
     """ended from outside, without a report"""
+    overdue: bool = False
+    """because its time was over"""
     out_of_memory: bool = False
     """by the word of a control group"""
 
@@ -76,8 +78,10 @@ def _judged(ended: Ended, report: Mapping[str, Any], limits: SandboxLimits) -> _
         return SandboxStatus.ERROR, "sandbox_output_large", {"limit": limits.output_bytes}
     if ended.cancelled:
         return SandboxStatus.CANCELLED, "sandbox_cancelled", {}
-    if reason == "timeout" or (ended.lost and ended.report is None):
+    if reason == "timeout" or (ended.report is None and ended.overdue):
         return SandboxStatus.TIMEOUT, "sandbox_timeout", {"limit_ms": limits.wall_ms}
+    if ended.report is None:
+        return SandboxStatus.ERROR, "sandbox_lost", {}
     if os.WIFSIGNALED(status):
         return _signalled(os.WTERMSIG(status), limits)
     return _said(ended, os.WEXITSTATUS(status), limits)

@@ -19,6 +19,7 @@ from prowess.sandbox.ports import Cancellation, ScriptCallRefused, ScriptHost
 
 MAX_FILES_BYTES = 16 * 1024 * 1024
 """of all files of a job"""
+MAX_FILES = 1_000
 _FAILURES = (OSError, ProgramMissing, subprocess.SubprocessError, session.StartFailed)
 
 
@@ -31,7 +32,7 @@ class BubblewrapSandbox:
         """``ready``: how many sandboxes are kept ready for each profile that was used, where it has no hosts."""
         self._proxies = proxies
         self._pool = Pool(_start, per_profile=ready, total=2 * ready) if ready else None
-        self._closed = _Flag()
+        self._closed = Flag()
 
     @property
     def isolation(self) -> Isolation:
@@ -49,12 +50,17 @@ class BubblewrapSandbox:
     def run(self, job: SandboxJob, host: ScriptHost | None = None, cancel: Cancellation | None = None) -> SandboxResult:
         """As the port."""
         began = time.monotonic()
-        if (refused := _checked(job)) is not None:
-            return refused
-        stop = _Either(cancel, self._closed)
+        if fault := selftest.fault():
+            return refused("sandbox_unavailable", cause=fault)
+        if (found := check_job(job)) is not None:
+            return found
+        stop = Either(cancel, self._closed)
         if stop.cancelled:
             return SandboxResult(SandboxStatus.CANCELLED, Isolation.FULL, code="sandbox_cancelled")
-        document = session.document_of(job)
+        try:
+            document = session.document_of(job)
+        except (TypeError, ValueError, RecursionError):
+            return refused("sandbox_input", limit=session.MAX_INPUT_BYTES)
         limits = job.profile.limits
         try:
             with network.proxy_for(job.profile, self._proxies) as proxy:
@@ -66,9 +72,9 @@ class BubblewrapSandbox:
                 finally:
                     started.close()
         except _FAILURES as error:
-            return _refused("sandbox_start_failed", cause=str(error)[:300])
+            return refused("sandbox_start_failed", cause=str(error)[:300])
         except InvalidInput as error:
-            return _refused(error.code, **error.detail)
+            return refused(error.code, **error.detail)
         result = result_of(ended, limits, Isolation.FULL, (time.monotonic() - began) * 1000)
         return network.with_record(result, proxy)
 
@@ -96,20 +102,18 @@ def _start(profile: SandboxProfile, *, proxy: str | None = None, command: tuple[
     return started
 
 
-def _checked(job: SandboxJob) -> SandboxResult | None:
-    """Why the job is not run at all."""
-    if fault := selftest.fault():
-        return _refused("sandbox_unavailable", cause=fault)
+def check_job(job: SandboxJob) -> SandboxResult | None:
+    """Why the job is not run at all, as a result; null where it is."""
     for path in (*job.profile.write, *job.profile.delete):
         if not os.path.lexists(path):
-            return _refused("sandbox_path_missing", path=path)
+            return refused("sandbox_path_missing", path=path)
     paths = [file.path for file in job.files]
     if job.script not in paths:
-        return _refused("sandbox_no_script", path=job.script[:200])
+        return refused("sandbox_no_script", path=job.script[:200])
     if len(set(paths)) != len(paths) or not all(map(_relative, paths)):
-        return _refused("sandbox_bad_files")
-    if sum(len(file.content) for file in job.files) > MAX_FILES_BYTES:
-        return _refused("sandbox_files_large", limit=MAX_FILES_BYTES)
+        return refused("sandbox_bad_files")
+    if len(paths) > MAX_FILES or sum(len(file.content) for file in job.files) > MAX_FILES_BYTES:
+        return refused("sandbox_files_large", limit=MAX_FILES_BYTES, files=MAX_FILES)
     return None
 
 
@@ -118,11 +122,13 @@ def _relative(path: str) -> bool:
     return "\0" not in path and len(path) <= 500 and all(part not in ("", ".", "..") for part in parts)
 
 
-class _Flag:
+class Flag:
+    """Cancelled where somebody set it."""
+
     cancelled = False
 
 
-class _Either:
+class Either:
     """Cancelled where either is."""
 
     def __init__(self, first: Cancellation | None, second: Cancellation) -> None:
@@ -142,8 +148,8 @@ class _Commands:
         self._profile = profile
         self._files = files
         self._ends = began + profile.limits.wall_ms / 1000
-        self.done = _Flag()
-        self._cancel = _Either(cancel, self.done)
+        self.done = Flag()
+        self._cancel = Either(cancel, self.done)
 
     def run(self, call: ScriptCall) -> Mapping[str, Any]:
         """Code and output. Raises ``ScriptCallRefused``."""
@@ -166,5 +172,6 @@ def _no_command(call: ScriptCall) -> Any:
     raise ScriptCallRefused("sandbox_command")
 
 
-def _refused(code: str, **detail: Any) -> SandboxResult:
+def refused(code: str, **detail: Any) -> SandboxResult:
+    """The result where nothing ran."""
     return SandboxResult(SandboxStatus.REFUSED, Isolation.NONE, code=code, detail=detail)

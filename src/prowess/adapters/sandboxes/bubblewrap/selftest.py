@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -42,6 +43,13 @@ def landlock_version() -> int:
     return kernel.landlock_version() if sys.platform == "linux" else 0
 
 
+Start = Callable[[SandboxProfile], launch.Started]
+
+
+def _full(profile: SandboxProfile) -> launch.Started:
+    return launch.start(profile, landlock_version())
+
+
 _lock = threading.Lock()
 _known: Examination | None = None
 
@@ -59,17 +67,17 @@ def fault() -> str:
         return _known.fault
 
 
-def examine() -> Examination:
-    """Run the test now."""
-    if missing := _missing():
+def examine(start: Start = _full, *, bwrap: bool = True) -> Examination:
+    """Run the test now, in a sandbox that ``start`` makes."""
+    if missing := _missing(bwrap):
         return Examination(missing)
     try:
-        return _try()
+        return _try(start)
     except (OSError, programs.ProgramMissing, session.StartFailed, subprocess.SubprocessError) as error:
         return Examination(str(error)[:300] or type(error).__name__)
 
 
-def _missing() -> str:
+def _missing(bwrap: bool) -> str:
     if sys.platform != "linux":
         return "Linux"
     if filters.machine() is None:
@@ -77,21 +85,22 @@ def _missing() -> str:
     if landlock_version() < 1:
         return "Landlock"
     try:
-        programs.bwrap()
         programs.interpreter()
+        if bwrap:
+            programs.bwrap()
     except programs.ProgramMissing as error:
         return str(error)
     return ""
 
 
-def _try() -> Examination:
+def _try(start: Start) -> Examination:
     before = _CORE_PATTERN.read_bytes()
     with tempfile.NamedTemporaryFile(dir="/var/tmp") as file, socket.socket() as listener:
         os.fchmod(file.fileno(), 0o644)
         listener.bind(("127.0.0.1", 0))
         listener.listen(1)
         listener.setblocking(False)
-        found = _inside(file.name, listener.getsockname()[1])
+        found = _inside(start, file.name, listener.getsockname()[1])
         with suppress(BlockingIOError):
             listener.accept()[0].close()
             found["loopback"] = False
@@ -101,12 +110,12 @@ def _try() -> Examination:
     return Examination(", ".join(broken), tuple(sorted(found.items())))
 
 
-def _inside(host_file: str, port: int) -> dict[str, bool]:
+def _inside(start: Start, host_file: str, port: int) -> dict[str, bool]:
     """Raises ``StartFailed`` too where the script did not come to its end."""
     file = ScriptFile("canaries.py", (_GUEST / "canaries.py").read_bytes())
     profile = SandboxProfile(limits=_LIMITS)
     job = SandboxJob((file,), file.path, "main", {"host_file": host_file, "port": port}, profile)
-    started = launch.start(profile, landlock_version())
+    started = start(profile)
     try:
         session.wait_ready(started)
         ended = session.Session(started, session.document_of(job), _LIMITS, None, None, lambda call: None).run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import json
 import os
 import selectors
 import socket
@@ -13,7 +13,7 @@ from typing import Any
 
 from prowess.adapters.sandboxes.bubblewrap.answering import Answers, Runner
 from prowess.adapters.sandboxes.bubblewrap.channel import Forged, Frames, Lines, TooLong
-from prowess.adapters.sandboxes.bubblewrap.launch import Started, json_frame
+from prowess.adapters.sandboxes.bubblewrap.launch import Started, frame_of
 from prowess.adapters.sandboxes.bubblewrap.outcome import Ended
 from prowess.sandbox.model import MEBIBYTE, SandboxJob, SandboxLimits
 from prowess.sandbox.ports import Cancellation, ScriptHost
@@ -24,6 +24,7 @@ _START_S = 10.0
 _GRACE_S = 0.5
 """for process 1 to end what it was told to end, before the kernel is asked to"""
 _CHUNK = 65536
+MAX_INPUT_BYTES = 1024 * 1024
 
 
 class StartFailed(Exception):
@@ -84,7 +85,7 @@ class Session:
             self._selector.register(source, selectors.EVENT_READ, handle)
         try:
             started.control.settimeout(_START_S)
-            started.control.sendall(json_frame(self._document))
+            started.control.sendall(frame_of(self._document))
             while self._selector.get_map() and self._watch(deadline):
                 pass
         except OSError:
@@ -101,7 +102,7 @@ class Session:
             self._stop()
         limit = deadline if self._stopping is None else min(deadline, self._stopping + _GRACE_S)
         if now >= limit:
-            self.ended.lost = True
+            self.ended.lost = self.ended.overdue = True
             return False
         for key, _ in self._selector.select(min(_POLL_S if self._cancel is not None else limit - now, limit - now)):
             key.data()
@@ -183,9 +184,10 @@ def _keep(kept: bytearray, data: bytes, limit: int) -> None:
 
 
 def document_of(job: SandboxJob) -> dict[str, Any]:
-    """What process 1 is sent of a job."""
-    files = [
-        {"path": file.path, "content": base64.b64encode(file.content).decode(), "executable": file.executable}
-        for file in job.files
-    ]
-    return {"files": files, "script": job.script, "entry": job.entry, "input": dict(job.input)}
+    """What process 1 is sent of a job. Raises ``TypeError`` and ``ValueError`` where its input is no JSON."""
+    files = [{"path": file.path, "content": file.content, "executable": file.executable} for file in job.files]
+    text = json.dumps(dict(job.input), allow_nan=False)
+    if len(text) > MAX_INPUT_BYTES:
+        raise ValueError("too large")
+    given = json.loads(text)
+    return {"files": files, "script": job.script, "entry": job.entry, "input": given}

@@ -111,6 +111,29 @@ SHARED_MEMORY = {
     "mq_open": (240, 180),
 }
 """memory that no limit of a process counts"""
+ATTRIBUTES = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+}
+"""what Landlock does not see"""
 EXEC = {"execve": (59, 221), "execveat": (322, 281)}
 LIMITS = {"setrlimit": (160, 164), "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424)}
 CLONE = {"clone": (56, 220)}

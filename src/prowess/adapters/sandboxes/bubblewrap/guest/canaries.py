@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 _NEW_USER = 0x10000000
-_KNOWN = {"PATH", "LC_ALL", "HOME", "MALLOC_ARENA_MAX", "PWD", "LC_CTYPE"}
+_KNOWN = {"PATH", "LC_ALL", "HOME", "MALLOC_ARENA_MAX", "TMPDIR", "PWD", "LC_CTYPE"}
 
 
 def main(host_file: str, port: int) -> dict[str, bool]:
@@ -33,7 +33,7 @@ def main(host_file: str, port: int) -> dict[str, bool]:
         "ptrace": lambda: _call(libc.ptrace, 16, os.getppid(), 0, 0),
     }
     found = {name: _stopped(attempt) for name, attempt in tries.items()}
-    found["processes"] = sum(name.isdigit() for name in os.listdir("/proc")) <= 3
+    found["processes"] = _few_processes()
     found["environment"] = set(os.environ) <= _KNOWN
     found["descriptors"] = not any(_is_open(number) for number in range(5, 64))
     return found
@@ -62,6 +62,13 @@ def _exec() -> None:
         os._exit(0)
     if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7:
         raise PermissionError
+
+
+def _few_processes() -> bool:
+    try:
+        return sum(name.isdigit() for name in os.listdir("/proc")) <= 3
+    except OSError:
+        return True
 
 
 def _is_open(number: int) -> bool:

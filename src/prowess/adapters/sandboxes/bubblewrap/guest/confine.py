@@ -5,13 +5,15 @@ Runs inside the sandbox with the standard library of Python 3.9 alone.
 
 from __future__ import annotations
 
-import base64
-import json
+import marshal
 import os
 import resource
-from typing import Any
 
-from prowess.adapters.sandboxes.bubblewrap.guest import kernel
+from prowess.adapters.sandboxes.bubblewrap.guest import kernel, quick_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _MEBIBYTE = 1024 * 1024
 _READ = kernel.READ_FILE | kernel.READ_DIR
@@ -25,16 +27,17 @@ _PROXY_PORT = 3128
 def wait_for_job(setting: dict[str, Any], abi: int, source: int, done: int) -> dict[str, Any]:
     """Give everything up, say so, and wait for the job. Raises ``OSError``; ends the process where none comes."""
     os.setsid()
+    kernel.end_with_parent()
     _give_up(setting, abi)
     os.write(done, b"1")
     os.close(done)
     # What is first used after a fork is copied then: better now than while somebody waits.
-    json.loads(json.dumps({"warm": compile("pass", "<warm>", "exec").co_name}))
+    quick_json.loads(quick_json.dumps({"warm": compile("pass", "<warm>", "exec").co_name}).decode())
     with os.fdopen(source, "rb") as pipe:
         text = pipe.read()
     if not text:
         os._exit(0)
-    job: dict[str, Any] = json.loads(text)
+    job: dict[str, Any] = marshal.loads(text)
     return job
 
 
@@ -55,7 +58,7 @@ def _give_up(setting: dict[str, Any], abi: int) -> None:
         resource.setrlimit(limit, (value, value))
     rules = _rules(setting) + [(path, kernel.EXECUTE | kernel.READ_FILE) for path in setting["command"]]
     kernel.restrict(rules, {_PROXY_PORT: 1} if setting["hosts"] else {}, abi)
-    kernel.install_filter(base64.b64decode(setting["script_filter"]))
+    kernel.install_filter(setting["script_filter"])
 
 
 def _address_space() -> int:
@@ -65,14 +68,10 @@ def _address_space() -> int:
 
 def _rules(setting: dict[str, Any]) -> list[tuple[str, int]]:
     """Paths and what may be done below them."""
-    rules = [
-        ("/usr", _READ),
-        ("/skill", _READ),
-        ("/proc", _READ),
-        ("/etc", _READ),
-        ("/tmp", _SCRATCH),
-        ("/out", _SCRATCH),
-    ]
+    places = setting["places"]
+    rules = [("/usr", _READ), (places["skill"], _READ), (places["tmp"], _SCRATCH), (places["out"], _SCRATCH)]
+    if setting["own_areas"]:
+        rules += [("/proc", _READ), ("/etc", _READ)]
     rules += [("/dev/" + name, kernel.READ_FILE | kernel.WRITE_FILE) for name in _DEVICES]
     rules += [(path, _READ) for path in setting["read"] + setting["interpreter"]]
     both = set(setting["write"]) & set(setting["delete"])

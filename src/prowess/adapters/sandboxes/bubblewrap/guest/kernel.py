@@ -8,9 +8,12 @@ from __future__ import annotations
 import ctypes
 import os
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_SIGKILL = 9
 _SECCOMP_MODE_FILTER = 2
 _LANDLOCK_CREATE_RULESET = 444
 _LANDLOCK_ADD_RULE = 445
@@ -58,6 +61,17 @@ def _checked(result: int, what: str) -> int:
 def hide_memory() -> None:
     """No process of the same user may look into this one: ``/proc/PID/{mem,environ,root}`` (prctl(2))."""
     _checked(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
+
+
+def stand_in_for_init() -> None:
+    """Orphans of what this process starts come to it, and it ends with who started it."""
+    _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """The kernel kills this process when its parent ends."""
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
 
 
 def no_new_privileges() -> None:

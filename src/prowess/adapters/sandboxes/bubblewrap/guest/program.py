@@ -6,9 +6,12 @@ Runs inside the sandbox with the standard library of Python 3.9 alone.
 from __future__ import annotations
 
 import os
-from typing import Any, NoReturn
 
 from prowess.adapters.sandboxes.bubblewrap.guest import confine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 _NOT_STARTED = 126
 """the exit code of a shell for what it found and could not start"""
@@ -19,7 +22,7 @@ def become(setting: dict[str, Any], channel: int, abi: int, source: int, done: i
     try:
         os.close(channel)
         job = confine.wait_for_job(setting, abi, source, done)
-        _feed(job["input"])
+        _feed(job["input"], setting["places"]["tmp"])
         os.execve(setting["command"][0], job["argv"], dict(os.environ))
     except BaseException as error:
         os.write(2, type(error).__name__.encode() + b"\n")
@@ -27,9 +30,9 @@ def become(setting: dict[str, Any], channel: int, abi: int, source: int, done: i
         os._exit(_NOT_STARTED)
 
 
-def _feed(text: str) -> None:
+def _feed(text: str, area: str) -> None:
     """Make the text standard input."""
-    place = "/tmp/.input"
+    place = area + "/.input"
     with open(place, "wb") as file:
         file.write(text.encode(errors="surrogatepass"))
     reading = os.open(place, os.O_RDONLY | os.O_CLOEXEC)

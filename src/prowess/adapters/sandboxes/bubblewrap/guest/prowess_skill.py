@@ -6,16 +6,20 @@ the model. What is refused raises ``PermissionError``.
 
 from __future__ import annotations
 
-import json
+import _thread
 import os
-import threading
-from collections.abc import Sequence
-from typing import Any
+
+from prowess.adapters.sandboxes.bubblewrap.guest import quick_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 input: Any = {}
 """the arguments of this run"""
 
-_lock = threading.Lock()
+_lock = _thread.allocate_lock()
 _channel = -1
 _owner = 0
 """the process that speaks; what it forks does not"""
@@ -38,7 +42,7 @@ class Refused(PermissionError):
 def output(value: Any) -> None:
     """Say what the run comes to, where the script has no function that returns it. The last call counts."""
     global _output, _has_output
-    json.dumps(value, allow_nan=False)
+    quick_json.dumps(value)
     _output = value
     _has_output = True
 
@@ -88,7 +92,7 @@ def _ask(kind: str, name: str, arguments: dict[str, Any]) -> Any:
         number = _number
         message = {"id": number, "call": kind, "name": str(name), "arguments": arguments}
         _send(message)
-        answer = json.loads(_read_line())
+        answer = quick_json.loads(_read_line().decode())
     if answer.get("id") != number:
         raise RuntimeError("the channel is out of step")
     if "error" in answer:
@@ -98,10 +102,13 @@ def _ask(kind: str, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def _send(message: Any) -> None:
+    _send_line(quick_json.dumps(message))
+
+
+def _send_line(line: bytes) -> None:
     if os.getpid() != _owner:
         raise RuntimeError("only the process that the script started in speaks to the host")
-    line = json.dumps(message, allow_nan=False).encode() + b"\n"
-    view = memoryview(line)
+    view = memoryview(line + b"\n")
     while view:
         view = view[os.write(_channel, view) :]
 

@@ -1,21 +1,25 @@
 """Process 1 of a sandbox: takes one job over its channel, starts the script, watches, reaps, reports, ends.
 
 The script never has the control channel: it is closed before the script's process starts, and no process of the sandbox
-can look into this one. Runs with the standard library of Python 3.9 alone; frames are four bytes of length and JSON.
+can look into this one. Runs with the standard library of Python 3.9 alone; a frame is four bytes of length, and marshal
+from the host, which is trusted here, or JSON to it, where nothing is.
 """
 
 from __future__ import annotations
 
-import base64
+import _signal
+import binascii
 import gc
-import json
+import marshal
 import os
 import select
-import signal
 import time
-from typing import Any
 
-from prowess.adapters.sandboxes.bubblewrap.guest import kernel, program, script
+from prowess.adapters.sandboxes.bubblewrap.guest import kernel, program, quick_json, script
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _WATCH_MS = 20
 """how often the memory of all processes is added up"""
@@ -27,11 +31,14 @@ _MAX_FILES = 10_000
 def serve(control: int, channel: int, setting: dict[str, Any]) -> None:
     """Take the job, run it, report. ``setting`` is what the host knows before there is a job."""
     # Python's own handler would turn a SIGINT that the script sends into an exception here.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     kernel.hide_memory()
     kernel.no_new_privileges()
+    if setting["outer_filter"]:  # without bubblewrap, which would have loaded it
+        kernel.stand_in_for_init()
+        kernel.install_filter(setting["outer_filter"])
     if not setting["command"]:
-        kernel.install_filter(base64.b64decode(setting["boot_filter"]))
+        kernel.install_filter(setting["boot_filter"])
     abi = kernel.landlock_version()
     gc.collect()
     gc.freeze()
@@ -44,15 +51,15 @@ def serve(control: int, channel: int, setting: dict[str, Any]) -> None:
     job = _receive(control)
     if job is None:
         return
-    _lay_out(job.pop("files"))
+    _lay_out(setting["places"]["skill"], job.pop("files"))
     started = time.monotonic()
     with os.fdopen(feed, "wb") as pipe:
-        pipe.write(json.dumps(job).encode())
+        pipe.write(marshal.dumps(job))
     reason = _watch(child, control, started + setting["wall_ms"] / 1000, setting)
     ended = time.monotonic()
     _kill_all()
     status, peak_kb = _reap(child)
-    artifacts = _artifacts(setting["artifact_bytes"]) if reason == "exit" else []
+    artifacts = _artifacts(setting["places"]["out"], setting["artifact_bytes"]) if reason == "exit" else []
     report = {"reason": reason, "status": status, "peak_kb": peak_kb, "duration_ms": (ended - started) * 1000}
     _send(control, {**report, "artifacts": artifacts})
 
@@ -79,9 +86,10 @@ def _prepare(control: int, channel: int, setting: dict[str, Any], abi: int) -> t
 
 
 def _kill_all() -> None:
-    """All but this process."""
+    """All processes but this: in its namespace, or of its user, which is then of this run alone."""
+    assert os.getuid() != 0
     try:
-        os.kill(-1, signal.SIGKILL)
+        os.kill(-1, _signal.SIGKILL)
     except ProcessLookupError:
         pass
 
@@ -104,7 +112,7 @@ def _watch(child: int, control: int, deadline: float, setting: dict[str, Any]) -
             return "cancel"
         if _held_kb(baseline) > setting["memory_mb"] * 1024:
             return "memory"
-        if _too_many_files():
+        if setting["own_areas"] and _too_many_files():
             return "disk"
 
 
@@ -118,7 +126,7 @@ def _held_kb(baseline: int) -> int:
     """The memory of all processes here but this one, beyond what each has from it by being forked."""
     held = 0
     for name in os.listdir("/proc"):
-        if name.isdigit() and name != "1":
+        if name.isdigit() and int(name) != os.getpid():
             held += max(_own_kb(name) - baseline, 0)
     return held
 
@@ -128,8 +136,12 @@ def _own_kb(process: str) -> int:
     try:
         with open("/proc/" + process + "/status", "rb") as found:
             lines = found.read().split(b"\n")
-        return sum(int(line.split()[1]) for line in lines if line.startswith((b"RssAnon:", b"RssShmem:")))
-    except (OSError, IndexError, ValueError):
+        fields = {line.split(b":")[0]: line.split()[1:] for line in lines if b":" in line}
+        # Without a namespace others are seen too, and are not counted.
+        if int(fields[b"Uid"][0]) != os.getuid():
+            return 0
+        return int(fields[b"RssAnon"][0]) + int(fields[b"RssShmem"][0])
+    except (OSError, KeyError, IndexError, ValueError):
         return 0
 
 
@@ -146,25 +158,25 @@ def _reap(child: int) -> tuple[int, int]:
             status = found
 
 
-def _lay_out(files: list[dict[str, Any]]) -> None:
+def _lay_out(folder: str, files: list[dict[str, Any]]) -> None:
     for entry in files:
-        path = "/skill/" + entry["path"]
+        path = folder + "/" + entry["path"]
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         mode = 0o755 if entry["executable"] else 0o644
         made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
-            view = memoryview(base64.b64decode(entry["content"]))
+            view = memoryview(entry["content"])
             while view:
                 view = view[os.write(made, view) :]
         finally:
             os.close(made)
 
 
-def _artifacts(limit: int) -> list[dict[str, Any]] | None:
-    """The regular files below ``/out``; null where there are too many or too large ones. All others are dead by now."""
+def _artifacts(area: str, limit: int) -> list[dict[str, Any]] | None:
+    """The regular files below an area; null where there are too many or too large ones. All others are dead by now."""
     found: list[dict[str, Any]] = []
     total = 0
-    for folder, _, names, folder_fd in os.fwalk("/out"):
+    for folder, _, names, folder_fd in os.fwalk(area):
         for name in sorted(names):
             try:
                 opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
@@ -177,14 +189,14 @@ def _artifacts(limit: int) -> list[dict[str, Any]] | None:
                 total += what.st_size
                 if total > limit or len(found) >= _MAX_ARTIFACTS:
                     return None
-                content = base64.b64encode(file.read(limit + 1)).decode()
-            path = os.path.join(folder, name)[len("/out/") :]
+                content = binascii.b2a_base64(file.read(limit + 1), newline=False).decode()
+            path = os.path.join(folder, name)[len(area) + 1 :]
             found.append({"path": path, "content": content, "executable": bool(what.st_mode & 0o100)})
     return found
 
 
 def _send(control: int, message: Any) -> None:
-    frame = json.dumps(message).encode()
+    frame = quick_json.dumps(message)
     view = memoryview(len(frame).to_bytes(4, "big") + frame)
     while view:
         view = view[os.write(control, view) :]
@@ -195,7 +207,7 @@ def _receive(control: int) -> dict[str, Any] | None:
     if head is None:
         return None
     body = _exactly(control, int.from_bytes(head, "big"))
-    found: dict[str, Any] | None = None if body is None else json.loads(body)
+    found: dict[str, Any] | None = None if body is None else marshal.loads(body)
     return found
 
 

@@ -7,20 +7,24 @@ word: the host believes it where it accuses the script, and never where time, me
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
-from collections.abc import Callable
-from types import CodeType, ModuleType, TracebackType
-from typing import Any, NoReturn
+from types import CodeType, ModuleType
 
-from prowess.adapters.sandboxes.bubblewrap.guest import confine, prowess_skill
+from prowess.adapters.sandboxes.bubblewrap.guest import confine, prowess_skill, quick_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any, NoReturn
 
 _REFUSED = (errno.EPERM, errno.EACCES, errno.EROFS, errno.EXDEV)
 _CUT_OFF = (errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT)
-_OURS = ("/skill/", "/tmp/", "/out/", "/usr/", "/lib")
+_OURS = ("/usr/", "/lib")
 _MAX_TEXT = 500
 _declared: list[str] = []
+_places = {"skill": "/skill"}
 
 
 def become(setting: dict[str, Any], channel: int, abi: int, source: int, done: int) -> NoReturn:
@@ -28,7 +32,8 @@ def become(setting: dict[str, Any], channel: int, abi: int, source: int, done: i
     code = 1
     try:
         job = confine.wait_for_job(setting, abi, source, done)
-        _declared.extend(setting["read"] + setting["write"] + setting["delete"])
+        _places.update(setting["places"])
+        _declared.extend(setting["read"] + setting["write"] + setting["delete"] + list(_places.values()))
         prowess_skill._channel = channel
         prowess_skill._owner = os.getpid()
         prowess_skill.input = job["input"]
@@ -45,7 +50,7 @@ def _ended(job: dict[str, Any]) -> int:
     """Run the script to its end: the exit code of the process."""
     try:
         value = _call(job)
-        message = json.dumps({"result": value}, allow_nan=False)
+        message = quick_json.dumps({"result": value})
     except SystemExit as leaving:
         if leaving.code in (None, 0):
             prowess_skill._send({"result": prowess_skill._output})
@@ -59,12 +64,12 @@ def _ended(job: dict[str, Any]) -> int:
         _show(error)
         prowess_skill._send({"failure": failure})
         return 3
-    prowess_skill._send(json.loads(message))
+    prowess_skill._send_line(message)
     return 0
 
 
 def _call(job: dict[str, Any]) -> Any:
-    path = "/skill/" + job["script"]
+    path = _places["skill"] + "/" + job["script"]
     with open(path, "rb") as file:
         source = file.read()
     code = compile(source, path, "exec", dont_inherit=True)
@@ -73,7 +78,7 @@ def _call(job: dict[str, Any]) -> Any:
     module.__file__ = path
     sys.modules[module.__name__] = module
     sys.argv = [path]
-    sys.path[:0] = [os.path.dirname(path), "/skill"]
+    sys.path[:0] = [os.path.dirname(path), _places["skill"]]
     for known in [known for known in sys.modules if known.split(".")[0] == "prowess"]:
         del sys.modules[known]
     exec(code, module.__dict__)
@@ -116,7 +121,7 @@ def _describe(error: BaseException) -> dict[str, Any]:
     found = {"kind": kind, "exception": type(error).__name__[:100], "message": _text(error), "denied": denied}
     if isinstance(error, SyntaxError) and error.filename:
         file, line = str(error.filename), error.lineno or 0
-    return {**found, "file": file[len("/skill/") :] if file.startswith("/skill/") else file, "line": line}
+    return {**found, "file": file.removeprefix(_places["skill"] + "/"), "line": line}
 
 
 def _text(error: BaseException) -> str:
@@ -179,7 +184,7 @@ def _place(here: TracebackType | None) -> tuple[str, int]:
     file, line = "", 0
     while here is not None:
         name = here.tb_frame.f_code.co_filename
-        if name.startswith("/skill/"):
+        if name.startswith(_places["skill"]):
             file, line = name, here.tb_lineno
         here = here.tb_next
     return file, line
@@ -190,7 +195,7 @@ def _show(error: BaseException) -> None:
     import traceback
 
     here = error.__traceback__
-    while here is not None and not here.tb_frame.f_code.co_filename.startswith("/skill/"):
+    while here is not None and not here.tb_frame.f_code.co_filename.startswith(_places["skill"]):
         here = here.tb_next
     try:
         traceback.print_exception(type(error), error, here)
