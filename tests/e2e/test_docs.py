@@ -22,6 +22,7 @@ OWN = (
     "notifications",
     "handing-over",
     "sandbox",
+    "scripts",
 )
 """pages that are there in both languages, with shell examples that run"""
 OWN_PAGES = tuple(f"docs/{name}{language}.md" for name in OWN for language in ("", ".zh"))
