@@ -48,6 +48,15 @@ def test_x6_an_installed_skill_formats_json_from_a_command_and_from_a_model(open
     assert [(event["decision"], event["data"]["isolation"]) for event in finished] == [("succeeded", "full")] * 2
 
 
+def test_x6_t11_the_manual_of_a_script_skill_can_be_loaded(open_app: OpenApp, tmp_path: Path) -> None:
+    app = open_app()
+    app.add_skill(format_json_skill(tmp_path))
+    plan = app.begin(request("m1", "hello"))
+    loaded = app.call(plan, "load_skill_through_path", {"skill_id": "format-json"}).to_answer()["output"]
+    assert loaded["content"] == "# format-json\n\nCall the tool."
+    assert {tool.name for tool in plan.tools} >= {"format_json"}
+
+
 # --- the gate (G1, G4, U1) -------------------------------------------------------------------------------------------
 
 

@@ -225,6 +225,8 @@ class ToolSkill:
     resource: Callable[[Any], str | None] | None = None
     """validated input → what the call acts on: an address, a path, a command (ruling 12.32). Then grants and policies
     can be for some resources, and an "always allow" binds this one; without it, it binds the very arguments (U5)"""
+    body: str = ""
+    """the manual, for a model that loads it; without one the description stands in"""
     script: ScriptSource | None = None
     """what ``execute`` runs in the sandbox, where it is a script (X6)"""
 

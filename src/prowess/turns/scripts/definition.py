@@ -57,6 +57,7 @@ def script_definition(stored: StoredSkill, script: ScriptTool, runner: ScriptRun
         build_system_instruction=say,
         effect="write" if may_write(manifest) else "read",
         destructive=bool(manifest.permissions.filesystem.delete),
+        body=stored.body,
         script=source,
     )
     check_definition(tool)
