@@ -296,5 +296,5 @@ def _to_stored(row: Row[Any], scripts: tuple[str, ...]) -> StoredSkill:
         tuple(json.loads(row.notes)),
         row.removed_at is not None,
         100 if row.rollout is None else row.rollout,
-        scripts,
+        scripts=scripts,
     )
