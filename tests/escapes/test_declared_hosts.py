@@ -90,7 +90,7 @@ def test_x6_a_declared_host_is_reached_over_https(internet: Internet) -> None:
     assert internet.seen == [API]
     assert internet.dialled == [f"{PUBLIC}:443"]
     assert result.network["hosts"][API]["tunnels"] == 1
-    assert [name for name in os.listdir("/tmp") if name.startswith("prowess-net-")] == []  # noqa: PTH208
+    assert [name for name in os.listdir("/tmp") if name.startswith(f"prowess-net-{os.getpid()}-")] == []  # noqa: PTH208
 
 
 @pytest.mark.parametrize(

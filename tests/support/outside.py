@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,12 @@ LIMIT_S = 10.0
 
 LOG: list[list[str]] = []
 """what the servers saw: ``[address, what, …]``"""
+SERVERS: list[Server] = []
+MARKS: set[tuple[str, int]] = set()
+"""(server's address, client's port) of connections that ``settle`` makes"""
+CHANGED = threading.Condition()
+"""of the marks, and of how many connections are open"""
+OPEN: set[int] = set()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -78,17 +85,40 @@ class Server(ThreadingHTTPServer):
 
     def get_request(self) -> tuple[Any, Any]:
         connection, client = super().get_request()
-        LOG.append([self.server_address[0], "connection"])
+        with CHANGED:
+            OPEN.add(client[1])
+            if (mark := (self.server_address[0], client[1])) in MARKS:
+                MARKS.remove(mark)
+            else:
+                LOG.append([self.server_address[0], "connection"])
+            CHANGED.notify_all()
         if self.context is not None:
             connection = self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return connection, client
 
+    def process_request_thread(self, request: Any, client: Any) -> None:
+        super().process_request_thread(request, client)
+        with CHANGED:
+            OPEN.discard(client[1])
+            CHANGED.notify_all()
+
     def handle_error(self, request: Any, client: Any) -> None:
-        LOG.append([self.server_address[0], "error"])
+        pass
 
 
 class Server6(Server):
     address_family = socket.AF_INET6
+
+
+def settle() -> None:
+    """Wait until the servers have seen all there was to see: connections are taken in the order they came."""
+    for server in SERVERS:
+        with socket.socket(server.address_family) as connection:
+            connection.bind(("", 0))
+            MARKS.add((server.server_address[0], connection.getsockname()[1]))
+            connection.connect(server.server_address[:2])
+    with CHANGED:
+        assert CHANGED.wait_for(lambda: not MARKS and not OPEN, LIMIT_S), (MARKS, OPEN)
 
 
 class Run:
@@ -108,7 +138,7 @@ class Run:
         try:
             with opener.open(url, data=data, timeout=LIMIT_S) as answer:
                 return answer.read().decode(), ""
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException) as error:
             return "", str(getattr(error, "reason", error))
 
     def connect(self) -> socket.socket:
@@ -142,6 +172,7 @@ def running(
             finally:
                 forwarder.close()
         report["socket_left"] = proxy.path.exists()
+    settle()
     record = proxy.record()
     report |= {
         "log": list(LOG),
@@ -304,6 +335,7 @@ def begin(folder: Path) -> Path:
         for port in (80, 443, 8443):
             server = (Server6 if ":" in address else Server)((address, port), Handler)
             server.context = context if port == 443 else None
+            SERVERS.append(server)
             threading.Thread(target=server.serve_forever, daemon=True).start()
     return files.authority
 

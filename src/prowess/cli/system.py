@@ -186,6 +186,8 @@ def _isolation() -> dict[str, str]:
     except ProwessError as error:
         return _refused("isolation", "missing", error)
     shown = f"{sandbox.name} ({sandbox.isolation})"
+    if sandbox.isolation == "reduced":
+        return _row("isolation", "warn", shown, "reduced")
     return _row("isolation", "warn", f"{shown}: {fault}", "isolation") if fault else _row("isolation", "ok", shown)
 
 

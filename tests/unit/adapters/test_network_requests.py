@@ -69,6 +69,8 @@ def test_x6_other_ports_and_other_writings() -> None:
         head("CONNECT api.example.com:443 HTTP/1.1", "Host: api.example.com", "X: a\nHost: evil.example"),
         head("CONNECT api.example.com:443 HTTP/1.1", "Host: api.example.com", "X: a\rHost: evil.example"),
         head("CONNECT api.example.com:443 HTTP/1.1", "Host: api.example.com", "X: a\0"),
+        head("CONNECT api.example.com:443 HTTP/1.1", "Host: api.example.com", "X: a", "\tfolded"),
+        head("CONNECT api.example.com:443 HTTP/1.1", "Host: api.example.com", "X: a\nY: b"),
         head("CONNECT api.example.com\0.evil.example:443 HTTP/1.1", "Host: api.example.com"),
         b"CONNECT api.example.com:443 HTTP/1.0\n\nGET / HTTP/1.1\r\n\r\n",
         head("CONNECT api.example.com:443 HTTP/1.0") + b"GET / HTTP/1.0\r\n\r\n",

@@ -11,7 +11,6 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -31,6 +30,7 @@ FIRST_ID, IDS = 65_400, 64
 """users of runs; none may belong to anybody"""
 NEEDED_LANDLOCK = 6
 _LOCKS = Path("/run/prowess-sandbox")
+_FOLDERS = "/var/tmp"
 _SWEEP_S = 2.0
 _PLACES = ("skill", "tmp", "out")
 
@@ -110,43 +110,12 @@ def _start(user: int, folder: Path, profile: SandboxProfile) -> launch.Started:
     """The interpreter as that user, which takes everything off itself. Raises ``OSError``."""
     kind = filters.machine()
     assert kind is not None, "asked by the self-test"
-    control, inner_control = socket.socketpair()
-    channel, inner_channel = socket.socketpair()
-    out, inner_out = os.pipe2(os.O_CLOEXEC)
-    err, inner_err = os.pipe2(os.O_CLOEXEC)
     places = {name: str(folder / name) for name in _PLACES}
-    fds = (inner_control.fileno(), inner_channel.fileno())
-    argv = [programs.interpreter().path, "-I", "-S", "-B", "-c", code.BOOTSTRAP, *map(str, fds)]
-    try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=inner_out,
-            stderr=inner_err,
-            env={"PATH": "/usr/bin", "LC_ALL": "C.UTF-8", "HOME": places["tmp"], "TMPDIR": places["tmp"]},
-            pass_fds=fds,
-            cwd=places["out"],
-            start_new_session=True,
-            user=user,
-            group=user,
-            extra_groups=[],
-        )
-    except BaseException:
-        for end in (control, channel):
-            end.close()
-        for pipe in (out, err):
-            os.close(pipe)
-        raise
-    finally:
-        inner_control.close()
-        inner_channel.close()
-        os.close(inner_out)
-        os.close(inner_err)
     told = launch.setting(profile, selftest.landlock_version())
     told |= {"outer_filter": filters.outer(kind, attributes=False), "own_areas": False, "places": places}
-    with suppress(OSError):
-        control.sendall(code.frame() + launch.frame_of(told))
-    return launch.Started(process, control, channel, out, err)
+    env = {"PATH": "/usr/bin", "LC_ALL": "C.UTF-8", "HOME": places["tmp"], "TMPDIR": places["tmp"]}
+    sent = code.frame() + launch.frame_of(told)
+    return launch.spawn([], sent, env=env, cwd=places["out"], user=user, group=user, extra_groups=[])
 
 
 @contextmanager
@@ -171,7 +140,10 @@ def _own_user() -> Iterator[int]:
 
 @contextmanager
 def _folder(user: int) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="prowess-run-", dir="/var/tmp"))
+    for left in Path(_FOLDERS).glob(f"prowess-run-{user}-*"):  # by a host that was killed
+        if left.lstat().st_uid == 0:
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"prowess-run-{user}-", dir=_FOLDERS))
     try:
         for name in _PLACES:
             (folder / name).mkdir(mode=0o700)

@@ -6,6 +6,7 @@ import marshal
 import os
 import socket
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,25 +59,41 @@ def start(
     """
     kind = filters.machine()
     assert kind is not None, "asked by the self-test"
+    seccomp = _pipe_of(filters.outer(kind))
+    try:
+        argv = [bwrap(), *arguments(profile, interpreter(), seccomp, proxy)]
+        told = code.frame(bool(profile.hosts)) + frame_of(setting(profile, landlock, command))
+        return spawn(argv, told, inherited=(seccomp,), **_demoted())
+    finally:
+        os.close(seccomp)
+
+
+def spawn(
+    argv: list[str],
+    told: bytes,
+    *,
+    inherited: tuple[int, ...] = (),
+    env: Mapping[str, str] | None = None,
+    cwd: str = "/",
+    **user: Any,
+) -> Started:
+    """Start the interpreter behind ``argv`` with its two channels, and send it what it is told. Raises ``OSError``."""
     control, inner_control = socket.socketpair()
     channel, inner_channel = socket.socketpair()
     out, inner_out = os.pipe2(os.O_CLOEXEC)
     err, inner_err = os.pipe2(os.O_CLOEXEC)
-    seccomp = _pipe_of(filters.outer(kind))
+    fds = (inner_control.fileno(), inner_channel.fileno())
     try:
-        fds = (inner_control.fileno(), inner_channel.fileno(), seccomp)
-        argv = arguments(profile, interpreter(), seccomp, proxy)
-        argv += [interpreter().path, "-I", "-S", "-B", "-c", code.BOOTSTRAP, str(fds[0]), str(fds[1])]
         process = subprocess.Popen(
-            [bwrap(), *argv],
+            [*argv, interpreter().path, "-I", "-S", "-B", "-c", code.BOOTSTRAP, *map(str, fds)],
             stdin=subprocess.DEVNULL,
             stdout=inner_out,
             stderr=inner_err,
-            env={},
-            pass_fds=fds,
-            cwd="/",
+            env=env or {},
+            pass_fds=(*fds, *inherited),
+            cwd=cwd,
             start_new_session=True,
-            **_demoted(),
+            **user,
         )
     except BaseException:
         control.close()
@@ -87,12 +104,11 @@ def start(
     finally:
         inner_control.close()
         inner_channel.close()
-        for inner in (inner_out, inner_err, seccomp):
-            os.close(inner)
-    started = Started(process, control, channel, out, err)
+        os.close(inner_out)
+        os.close(inner_err)
     with suppress(OSError):  # it has ended: whoever waits for it to be ready learns why
-        control.sendall(code.frame(bool(profile.hosts)) + frame_of(setting(profile, landlock, command)))
-    return started
+        control.sendall(told)
+    return Started(process, control, channel, out, err)
 
 
 def _demoted() -> dict[str, Any]:

@@ -32,7 +32,7 @@ def proxy_for(profile: SandboxProfile, make: Proxies = filtering) -> Iterator[Fi
         yield None
         return
     owner = SANDBOX_ID if os.geteuid() == 0 else None
-    with tempfile.TemporaryDirectory(prefix="prowess-net-", dir=_FOLDER) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"prowess-net-{os.getpid()}-", dir=_FOLDER) as folder:
         if owner is not None:
             os.chown(folder, owner, owner)
         with make(profile.hosts, Path(folder), owner) as proxy:

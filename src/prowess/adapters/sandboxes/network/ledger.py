@@ -30,14 +30,12 @@ class Ledger:
             self._tunnels[host] += 1
 
     def up(self, host: str, count: int) -> bool:
-        """Whether so many bytes more may go out; if so, they are counted."""
-        with self._lock:
-            return _spend(self._up, host, count, self._limits.up_bytes)
+        """Whether so many bytes more may go out: then they are counted, and else that they were refused."""
+        return self._spend(self._up, host, count, self._limits.up_bytes)
 
     def down(self, host: str, count: int) -> bool:
-        """Whether so many bytes more may come in; if so, they are counted."""
-        with self._lock:
-            return _spend(self._down, host, count, self._limits.down_bytes)
+        """Whether so many bytes more may come in, likewise."""
+        return self._spend(self._down, host, count, self._limits.down_bytes)
 
     def refuse(self, refusal: Refusal, asked: str) -> None:
         """Something was not let through. ``asked`` is hostile text, or empty."""
@@ -55,9 +53,10 @@ class Ledger:
             refusals = dict(self._refusals)
             return NetworkRecord(MappingProxyType(hosts), MappingProxyType(refusals), tuple(self._denied))
 
-
-def _spend(spent: Counter[str], host: str, count: int, limit: int) -> bool:
-    if spent.total() + count > limit:
-        return False
-    spent[host] += count
-    return True
+    def _spend(self, spent: Counter[str], host: str, count: int, limit: int) -> bool:
+        with self._lock:
+            if spent.total() + count > limit:
+                self._refusals[Refusal.BYTES] += 1
+                return False
+            spent[host] += count
+            return True

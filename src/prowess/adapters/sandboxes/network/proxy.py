@@ -256,14 +256,15 @@ class FilteringProxy:
             inside.writer.write(ALERT)
             return
         self._ledger.tunnel(name)
-        if self._ledger.up(name, len(hello)):
-            outside.writer.write(hello)
-            tunnel = Tunnel(inside, outside, self._limits)
-            refusal = await tunnel.run(lambda n: self._ledger.up(name, n), lambda n: self._ledger.down(name, n))
-        else:
-            refusal = Refusal.BYTES
-        if refusal is not None:
-            self._ledger.refuse(refusal, name)
+        if not self._ledger.up(name, len(hello)):
+            inside.abort()
+            return
+        outside.writer.write(hello)
+        tunnel = Tunnel(inside, outside, self._limits)
+        try:
+            await tunnel.run(lambda count: self._ledger.up(name, count), lambda count: self._ledger.down(name, count))
+        except TimeoutError:
+            self._ledger.refuse(Refusal.TIME, name)
             inside.abort()
 
     async def _hello(self, name: str, inside: Stream) -> bytes:

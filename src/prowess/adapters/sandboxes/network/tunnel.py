@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from prowess.adapters.sandboxes.network.model import NetworkLimits, Refusal
+from prowess.adapters.sandboxes.network.model import NetworkLimits
 
 CHUNK = 65_536
 FLUSH_S = 5.0
@@ -28,10 +28,12 @@ class Stream(NamedTuple):
         try:
             async with asyncio.timeout(FLUSH_S):
                 await self.writer.wait_closed()
-        except OSError:  # it is closed, or was too slow
-            pass
-        finally:
+        except (TimeoutError, asyncio.CancelledError) as late:
             self.abort()
+            if not isinstance(late, TimeoutError):
+                raise
+        except OSError:
+            pass  # it was gone already
 
 
 class Tunnel:
@@ -41,26 +43,21 @@ class Tunnel:
         self._inside = inside
         self._outside = outside
         self._limits = limits
-        self._refusal: Refusal | None = None
 
-    async def run(self, up: Callable[[int], bool], down: Callable[[int], bool]) -> Refusal | None:
-        """Until both sides have said all, one breaks, or a limit is reached, which is then returned.
+    async def run(self, up: Callable[[int], bool], down: Callable[[int], bool]) -> None:
+        """Until both sides have said all, one breaks, or a limit of bytes is reached.
 
-        ``up`` and ``down`` say whether so many bytes more may be carried.
+        ``up`` and ``down`` say whether so many bytes more may be carried. Raises ``TimeoutError``.
         """
         now = asyncio.get_running_loop().time
         end = now() + self._limits.life_s
-        try:
-            async with asyncio.timeout_at(min(now() + self._limits.idle_s, end)) as limit, asyncio.TaskGroup() as both:
+        async with asyncio.timeout_at(min(now() + self._limits.idle_s, end)) as limit, asyncio.TaskGroup() as both:
 
-                def alive() -> None:
-                    limit.reschedule(min(now() + self._limits.idle_s, end))
+            def alive() -> None:
+                limit.reschedule(min(now() + self._limits.idle_s, end))
 
-                both.create_task(self._pump(self._inside.reader, self._outside.writer, up, alive))
-                both.create_task(self._pump(self._outside.reader, self._inside.writer, down, alive))
-        except TimeoutError:
-            return Refusal.TIME
-        return self._refusal
+            both.create_task(self._pump(self._inside.reader, self._outside.writer, up, alive))
+            both.create_task(self._pump(self._outside.reader, self._inside.writer, down, alive))
 
     async def _pump(
         self,
@@ -72,7 +69,6 @@ class Tunnel:
         try:
             while data := await reader.read(CHUNK):
                 if not may(len(data)):
-                    self._refusal = Refusal.BYTES
                     break
                 writer.write(data)
                 await writer.drain()
