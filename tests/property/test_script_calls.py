@@ -136,7 +136,7 @@ def test_u1_m2_g4_a_script_gets_no_more_than_declared_and_granted(
     for (kind, name, _), was_given, value, granted in channel.answers:
         if not was_given:
             continue
-        assert name in DECLARED[kind] or (kind, name) == ("command", "/usr/bin/jq")
+        assert name in DECLARED[kind] or (kind, name) == ("command", "/usr/bin/jq"), "as a script may write it"
         assert kind not in CODES or CODES[kind] in granted
         assert name not in ("tool.closed", "L4"), "not granted to the user, or no layer that is stored"
         assert (kind, name) != ("environment.read", "REGION") or value == "north"

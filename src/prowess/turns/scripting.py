@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,6 +37,11 @@ class Within:
 
 ToolCaller = Callable[[str, Mapping[str, Any], Within], ToolOutcome]
 """(tool, arguments, within what) → what came of it: the road of a model's call in the same turn"""
+
+
+def spellings(commands: Iterable[str]) -> frozenset[str]:
+    """How declared programs may be written; the sandbox resolves them in its own tree."""
+    return frozenset(f"{place}{name}" for name in commands for place in ("", "/usr/bin/", "/usr/sbin/", "/bin/"))
 
 
 class ScriptChannel(ScriptHost, Protocol):

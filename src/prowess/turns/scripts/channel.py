@@ -12,7 +12,6 @@ import re
 import threading
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 
 from sqlalchemy import Connection
@@ -29,7 +28,7 @@ from prowess.turns.dispatch import Dispatcher
 from prowess.turns.emitting import emit_call
 from prowess.turns.fencing import hold
 from prowess.turns.questions import Call
-from prowess.turns.scripting import MAX_DEPTH, Within
+from prowess.turns.scripting import MAX_DEPTH, Within, spellings
 from prowess.turns.scripts.memories import ScriptMemories
 from prowess.turns.scripts.variables import ScriptVariables
 from prowess.turns.stopped import hold_unstopped
@@ -184,9 +183,8 @@ class CallChannel:
     def _command(self, asked: ScriptCall) -> None:
         """May the program be run? The sandbox then resolves it and runs it apart."""
         shell = self._manifest.permissions.shell
-        declared = shell.commands if shell.allowed else ()
-        program = ScriptCall("command", PurePosixPath(asked.name).name, {})
-        self._allow(program if asked.name not in declared else asked, "shell:run", declared)
+        commands = shell.commands if shell.allowed else ()
+        self._allow(asked, "shell:run", spellings(commands))
 
     # --- permission and record ---
 

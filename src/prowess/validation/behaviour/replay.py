@@ -9,6 +9,7 @@ from prowess.sandbox.model import ScriptCall
 from prowess.sandbox.ports import ScriptCallRefused
 from prowess.skills.manifest import SkillManifest
 from prowess.skills.parameters import same_value
+from prowess.turns.scripting import spellings
 from prowess.validation.behaviour.cases import ToolAnswer
 
 
@@ -38,7 +39,7 @@ class ReplayHost:
             "memory.write": asked.memory.write_layers,
             "environment.read": asked.env_vars.read,
             "environment.write": asked.env_vars.write,
-            "command": asked.shell.commands if asked.shell.allowed else (),
+            "command": spellings(asked.shell.commands if asked.shell.allowed else ()),
         }[call.kind]
         if call.name not in declared:
             raise ScriptCallRefused("script_undeclared")
