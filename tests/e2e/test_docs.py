@@ -24,6 +24,7 @@ OWN = (
     "quotas",
     "sandbox",
     "skill-security",
+    "scripts",
 )
 """pages that are there in both languages, with shell examples that run"""
 TOLD = ("sandbox-network",)

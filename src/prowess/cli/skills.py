@@ -31,7 +31,6 @@ from prowess.messages import render
 if TYPE_CHECKING:
     from prowess.runtime.app import Prowess
     from prowess.turns.view import Entry
-    from prowess.validation.report import Report
 
 app = typer.Typer(help="The skill catalog, and a linter for skill folders.", no_args_is_help=True)
 
@@ -46,7 +45,7 @@ ForUser = Annotated[str | None, typer.Option("--user", help="For this user.")]
 ForAgent = Annotated[str | None, typer.Option("--agent", help="For this agent.")]
 OneVersion = Annotated[str | None, typer.Option("--version", help="Only this version.")]
 
-LEVELS = ("syntax", "security", "all")
+LEVELS = ("syntax", "behavior", "security", "all")
 
 
 def skill_to_json(entry: Any, *, status: str) -> dict[str, Any]:
@@ -405,26 +404,18 @@ def unpin(
 def check(
     paths: Annotated[list[str], typer.Argument(help="Skill folders, or trees of them.")],
     as_json: Json = False,
-    level: Annotated[str, typer.Option("--level", help="syntax, security or all.")] = "all",
+    level: Annotated[str, typer.Option("--level", help="syntax, behavior, security or all.")] = "all",
     write: Annotated[bool, typer.Option("--write", help="Keep each report in the skill's validation/ folder.")] = False,
 ) -> None:
     """Check skill folders: file, line and remedy of each fault."""
-    from prowess.validation.checking import check_folder, keep_report
-    from prowess.validation.syntax import check_tree
+    from prowess.runtime.checking import check_skills
 
     if level not in LEVELS:
         raise InvalidInput("level_unavailable", field="level", level=level, known=list(LEVELS))
     for path in paths:
         if not _exists(path):
             raise InvalidInput("not_readable", file=path, cause=say("no_such_path"))
-
-    def one(path: str) -> Report:
-        report = check_folder(path, level)
-        if write:
-            keep_report(report, level, language())
-        return report
-
-    tally = check_tree(paths, print if as_json else _print_report, language(), one)
+    tally = check_skills(paths, print if as_json else _print_report, language(), level, keep=write)
     if not as_json:
         show(say("check_summary", checked=tally.checked, rejected=tally.rejected))
     if tally.rejected:

@@ -42,6 +42,8 @@ EVENT_TYPES: Mapping[str, EventType] = {
     "tool.decided": EventType("the gate decided on a tool call", audit=True),
     "tool.finished": EventType("a tool call ended", audit=True),
     "tool.refused": EventType("a tool call was refused before the gate: unknown, over its limit, invalid", audit=True),
+    "script.asked": EventType("a running script asked for something of its host", audit=True),
+    "script.finished": EventType("the script of a tool call ended", audit=True),
     "tool.locked": EventType("a destructive tool was given to one call alone"),
     "tool.unlocked": EventType("a destructive tool was given back"),
     "tool.busy": EventType("a call did not run: another has the destructive tool to itself", audit=True),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from prowess.errors import Conflict, InvalidInput, NotFound
-from prowess.events.log import EventLog
+from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Actor
 from prowess.kernel.clock import to_ms
 from prowess.kernel.ids import IdSource, check_id
@@ -48,8 +48,13 @@ class MemoryService:
         importance: float = 0.5,
         layer: MemoryLayer | str = MemoryLayer.L3,
         keep: timedelta | None = None,
+        skill: tuple[str, str] | None = None,
+        admit: Callable[[Transaction], None] | None = None,
     ) -> Memory:
         """Remember ``text`` (1 to 2,000 characters). L2 is kept for ``keep`` or seven days, L3 until deleted.
+
+        ``skill``: id and version of the skill that wrote it. ``admit`` is asked first in the transaction that stores
+        it; what it raises keeps it from being stored.
 
         Raises ``InvalidInput`` (``text_empty``, ``text_too_long``, ``control_character``, ``bad_importance``,
         ``bad_layer``, ``bad_keep``, ``bad_id``).
@@ -64,6 +69,8 @@ class MemoryService:
         if keep is not None and keep <= timedelta(0):
             raise InvalidInput("bad_keep", field="keep")
         with self._log.transaction(tenant) as transaction:
+            if admit is not None:
+                admit(transaction)
             text = transaction.redact(text)  # before its search terms are made
             expires = transaction.now + (SHORT_TERM if keep is None else keep) if layer is MemoryLayer.L2 else None
             memory = Memory(
@@ -81,7 +88,14 @@ class MemoryService:
             )
             insert_memory(transaction.connection, memory)
             transaction.emit(
-                "memory.added", tenant=tenant, actor=actor, user=user, agent=agent, target=memory.id, layer=str(layer)
+                "memory.added",
+                tenant=tenant,
+                actor=actor,
+                user=user,
+                agent=agent,
+                skill=skill,
+                target=memory.id,
+                layer=str(layer),
             )
             return memory
 

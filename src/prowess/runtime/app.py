@@ -30,6 +30,7 @@ from prowess.runtime.facade.turns import Turns
 from prowess.runtime.facade.working import Working
 from prowess.runtime.settings import Options
 from prowess.runtime.wiring import wire
+from prowess.sandbox.ports import Sandbox
 from prowess.secrets.keys import KeyRing
 from prowess.turns.definitions import SkillDefinition, ToolGroup
 from prowess.turns.limits import TurnLimits
@@ -67,6 +68,7 @@ class Prowess(
 
     def close(self) -> None:
         """Stop what runs in this process and let go of the database."""
+        self._parts.scripts.close()
         self._parts.worker.close()
         self._parts.job_engine.close()
         self._parts.stops.close()
@@ -102,6 +104,9 @@ def open(
     outgoing_hosts: Iterable[str] = (),
     approval_lifetime: timedelta | None = None,
     watch_roots: Iterable[str | Path] = (),
+    sandbox: Sandbox | str = "auto",
+    script_roots: Iterable[str | Path] = (),
+    script_environment: Mapping[str, str] | None = None,
 ) -> Prowess:
     """Open a database (``sqlite:///file.db``, ``sqlite://``, ``postgresql://…``), bring it to this schema, and serve.
 
@@ -124,12 +129,15 @@ def open(
     ``"embedded"`` or, on PostgreSQL for several machines, ``"pgqueuer"`` (B18). ``lease``: how long a worker may be
     silent before its jobs are taken over. ``observe`` is told where each job is, for tests. ``outgoing_hosts``: where
     webhooks may go, as ``host`` (port 443) or ``host:port``; none unless listed (B15). ``watch_roots``: the folders
-    below which automations may watch files; none: no automation may.
+    below which automations may watch files; none: no automation may. ``sandbox``: what runs the scripts of installed
+    skills, ``"auto"`` (bubblewrap where it isolates, else nothing runs), ``"bubblewrap"``, ``"landlock"`` (reduced) or
+    ``"refuse"``, or one of your own. ``script_roots``: the folders below which scripts may be permitted files; none: no
+    files. ``script_environment``: variables that scripts may see, where they declare them and the user consents.
 
     Raises ``StorageError`` (``database_url``, ``database_unavailable``, ``database_newer``, ``postgres_missing``),
     ``InvalidInput`` and ``Conflict`` for definitions that registration refuses (X1, S7), for policy files that do not
-    hold, for ``resolver_required``, ``watch_root_unusable``, ``bad_price``, and ``StorageError`` for keys that cannot
-    be used.
+    hold, for ``resolver_required``, ``watch_root_unusable``, ``bad_price``, ``sandbox_option``,
+    ``script_root_unusable``, ``script_environment``, and ``StorageError`` for keys that cannot be used.
     """
     options = Options(
         clock=clock,
@@ -158,6 +166,9 @@ def open(
         outgoing_hosts=outgoing_hosts,
         approval_lifetime=approval_lifetime,
         watch_roots=watch_roots,
+        sandbox=sandbox,
+        script_roots=script_roots,
+        script_environment=script_environment or {},
     )
     return Prowess(wire(url, options))
 

@@ -19,6 +19,7 @@ from prowess.automation.jobs.model import LEASE
 from prowess.errors import InvalidInput
 from prowess.kernel.clock import Clock
 from prowess.kernel.ids import IdSource
+from prowess.sandbox.ports import Sandbox
 from prowess.secrets.keys import KeyRing
 from prowess.turns.budgets import Prices
 from prowess.turns.definitions import SkillDefinition, ToolGroup
@@ -75,6 +76,9 @@ class Options:
     observe: Observer | None = None
     outgoing_hosts: Iterable[str] = ()
     approval_lifetime: timedelta | None = None
+    sandbox: Sandbox | str = "auto"
+    script_roots: Iterable[str | Path] = ()
+    script_environment: Mapping[str, str] = field(default_factory=dict)
 
 
 RESOLVER_VARIABLE = "PROWESS_RESOLVER"
@@ -84,6 +88,9 @@ ENGINE_VARIABLE = "PROWESS_ENGINE"
 ENGINES = ("embedded", "pgqueuer")
 OUTGOING_HOSTS_VARIABLE = "PROWESS_OUTGOING_HOSTS"
 WATCH_VARIABLE = "PROWESS_WATCH"
+SANDBOX_VARIABLE = "PROWESS_SANDBOX"
+SANDBOXES = ("auto", "bubblewrap", "landlock", "refuse")
+SCRIPT_ROOTS_VARIABLE = "PROWESS_SCRIPT_ROOTS"
 MODEL_VARIABLE = "PROWESS_MODEL"
 MODEL_URL_VARIABLE = "PROWESS_MODEL_URL"
 MODEL_KEY_VARIABLE = "PROWESS_MODEL_KEY"
@@ -98,10 +105,12 @@ class EnvironmentOptions(TypedDict, total=False):
     engine: Literal["embedded", "pgqueuer"]
     outgoing_hosts: tuple[str, ...]
     watch_roots: tuple[str, ...]
+    sandbox: str
+    script_roots: tuple[str, ...]
 
 
 def environment_options(environment: Mapping[str, str] | None = None) -> EnvironmentOptions:
-    """What is set and not empty of ``PROWESS_RESOLVER``, ``_POLICIES``, ``_MODE``, ``_OUTGOING_HOSTS`` and ``_WATCH``.
+    """What of the variables of this module, such as ``PROWESS_RESOLVER``, is set and not empty.
 
     Raises ``InvalidInput('bad_setting')``: a word that is not understood must not leave everything open.
     """
@@ -115,6 +124,12 @@ def environment_options(environment: Mapping[str, str] | None = None) -> Environ
         found["policies"] = policies
     if roots := tuple(filter(None, variables.get(WATCH_VARIABLE, "").split(os.pathsep))):
         found["watch_roots"] = roots
+    if folders := tuple(filter(None, variables.get(SCRIPT_ROOTS_VARIABLE, "").split(os.pathsep))):
+        found["script_roots"] = folders
+    if sandbox := variables.get(SANDBOX_VARIABLE):
+        if sandbox not in SANDBOXES:
+            raise InvalidInput("bad_setting", variable=SANDBOX_VARIABLE, known=list(SANDBOXES))
+        found["sandbox"] = sandbox
     if mode := variables.get(MODE_VARIABLE):
         if mode not in tuple(Mode):
             raise InvalidInput("bad_setting", variable=MODE_VARIABLE, known=[str(known) for known in Mode])

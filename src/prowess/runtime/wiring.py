@@ -52,18 +52,18 @@ from prowess.kernel.names import normalise_skill_name
 from prowess.memory.service import MemoryService
 from prowess.runtime.automating import AutomationParts, join_automations
 from prowess.runtime.declared import Declared
+from prowess.runtime.scripts import InstalledSkills, ScriptParts, join_scripts
 from prowess.runtime.settings import ENGINES, Options
 from prowess.runtime.viewing import Views
 from prowess.secrets.keys import KEY_FILE_VARIABLE, KeyRing, read_keys
 from prowess.secrets.service import SecretService
 from prowess.skills.catalog import CatalogService
-from prowess.skills.service import SkillService, served_manifest
+from prowess.skills.service import SkillService
 from prowess.skills.staging.service import StagingService
-from prowess.skills.store import StoredSkill
 from prowess.turns.background import BackgroundGate
 from prowess.turns.budgets import Budgets
 from prowess.turns.commit import TurnWriter
-from prowess.turns.definitions import PromptSkill, SkillDefinition, check_definition, check_group
+from prowess.turns.definitions import SkillDefinition, check_definition, check_group
 from prowess.turns.dispatch import Dispatcher
 from prowess.turns.executor import Executor
 from prowess.turns.facts import FactReader
@@ -122,6 +122,7 @@ class Parts:
     delegation: DelegationService
     stopping: StopService
     stops: Stops
+    scripts: ScriptParts
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -129,12 +130,13 @@ def wire(url: str, options: Options) -> Parts:
     definitions = (*builtin_skills(), *options.skills)
     for definition in definitions:
         check_definition(definition)
-    catalog: CatalogService[SkillDefinition] = CatalogService(definitions, installed_definition)
+    installed = InstalledSkills()
+    catalog: CatalogService[SkillDefinition] = CatalogService(definitions, installed.definition)
     marks, policies = _marks(options), load_policies(options.policies)
     database = Database(url)
     try:
         migrate(database)
-        return _join(database, catalog, marks, policies, options)
+        return _join(database, catalog, installed, marks, policies, options)
     except BaseException:
         database.close()
         raise
@@ -143,6 +145,7 @@ def wire(url: str, options: Options) -> Parts:
 def _join(
     database: Database,
     catalog: CatalogService[SkillDefinition],
+    installed: InstalledSkills,
     marks: Marks,
     policies: PolicySet,
     options: Options,
@@ -168,6 +171,17 @@ def _join(
     budgets, stops = Budgets(log, quotas, options.prices), Stops(database)
     dispatcher = Dispatcher(log, ids, Handling(log, memory, secrets), approvals, budgets, guards)
     dispatcher.tasks = root_of
+    scripts = join_scripts(
+        options.sandbox,
+        options.script_roots,
+        options.script_environment,
+        installed,
+        database=database,
+        log=log,
+        dispatcher=dispatcher,
+        memory=memory,
+        secrets=secrets,
+    )
     writer = TurnWriter(log, ids, chat)
     engine = ResumingEngine(
         log=log,
@@ -248,6 +262,7 @@ def _join(
         delegation=delegation,
         stopping=StopService(log, TurnHalter(ids, writer, approvals), stops),
         stops=stops,
+        scripts=scripts,
     )
 
 
@@ -316,8 +331,3 @@ def _marks(options: Options) -> Marks:
         for name in sorted(marked):
             logger.warning("%s %s is marked as system", kind, name)
     return Marks(skills, tools, groups)
-
-
-def installed_definition(stored: StoredSkill) -> SkillDefinition:
-    """Installed folders serve as prompt skills until a sandbox can run what they bring (ruling 12.8)."""
-    return PromptSkill(manifest=served_manifest(stored.manifest), body=stored.body)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
 from prowess.errors import Conflict
 from prowess.kernel.canonical import text_digest
-from prowess.skills.manifest import SkillManifest
+from prowess.skills.manifest import SkillKind, SkillManifest
 from prowess.skills.names import SkillRef, Version
+from prowess.skills.notes import served_notes
 from prowess.skills.store import StoredSkill, catalog_revision, stored_skills
 
 
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 D = TypeVar("D", bound=HasManifest)
 
 BUILT_IN = "built-in"
+_INSTALLED = {SkillKind.PROMPT, SkillKind.TOOL}
 FULL = 100
 """percent"""
 
@@ -115,6 +117,9 @@ class CatalogService(Generic[D]):
         """``built_in`` definitions are the same for every tenant; ``from_stored`` makes one of an installed version."""
         self._built_in = tuple(CatalogEntry(item, BUILT_IN, _definition_digest(item)) for item in built_in)
         self._from_stored = from_stored
+        self._tools = {
+            tool: entry.manifest.id for entry in self._built_in if (tool := tool_of(entry.definition)) is not None
+        }
         self._snapshots: dict[str, tuple[int, Catalog[D]]] = {}
         self._lock = threading.Lock()
         self._empty = Catalog(self._built_in)
@@ -133,7 +138,7 @@ class CatalogService(Generic[D]):
         if known is not None and known[0] == revision:
             return known[1]
         stored = stored_skills(connection, tenant)
-        installed = [self._entry(skill) for skill in stored.readable]
+        installed = self._entries(stored.readable)
         catalog = Catalog([*self._built_in, *self._fitting(installed)], stored.broken)
         with self._lock:
             self._snapshots[tenant] = (revision, catalog)
@@ -149,10 +154,26 @@ class CatalogService(Generic[D]):
             else:
                 yield entry
 
-    def _entry(self, stored: StoredSkill) -> CatalogEntry[D]:
-        return CatalogEntry(
-            self._from_stored(stored), stored.source, stored.digest, stored.notes, stored.removed, stored.rollout
-        )
+    def entry(self, stored: StoredSkill) -> CatalogEntry[D]:
+        """An installed version as it would serve, whatever else is there."""
+        definition = self._from_stored(stored)
+        notes = served_notes(stored, definition.manifest.kind)
+        return CatalogEntry(definition, stored.source, stored.digest, notes, stored.removed, stored.rollout)
+
+    def _entries(self, installed: Iterable[StoredSkill]) -> list[CatalogEntry[D]]:
+        """The installed versions. The name of a tool belongs to one skill: another that claims it gives no tool.
+
+        The gate judges a tool by its name, so what one skill was granted must not reach another's script.
+        """
+        owners, entries = dict(self._tools), []
+        for stored in sorted(installed, key=lambda item: (item.removed, item.manifest.id, item.manifest.version)):
+            entry = self.entry(stored)
+            tool = tool_of(entry.definition)
+            if tool is not None and owners.setdefault(tool, entry.manifest.id) != entry.manifest.id:
+                logger.error("skill %s gives no tool: another one has its name", entry.manifest.id)
+                entry = self.entry(replace(stored, scripts=()))
+            entries.append(entry)
+        return entries
 
 
 def check_fits(entry: CatalogEntry[Any], others: Iterable[CatalogEntry[Any]]) -> None:
@@ -169,8 +190,16 @@ def check_fits(entry: CatalogEntry[Any], others: Iterable[CatalogEntry[Any]]) ->
             raise Conflict(code, **detail)
         if (other.source == BUILT_IN) != (entry.source == BUILT_IN):
             raise Conflict("skill_name_taken", **detail)
-        if other.manifest.kind is not manifest.kind:
+        kinds = {manifest.kind, other.manifest.kind}
+        # An installed version is a tool where its script runs, and a prompt where it rests.
+        if len(kinds) > 1 and (entry.source == BUILT_IN or kinds != _INSTALLED):
             raise Conflict("skill_kind_differs", **detail, kind=str(manifest.kind), other_kind=str(other.manifest.kind))
+
+
+def tool_of(definition: HasManifest) -> str | None:
+    """The name of the tool that a definition gives; null where it gives none."""
+    found = getattr(definition, "tool_id", None)
+    return found if isinstance(found, str) else None
 
 
 def _newest_first(versions: dict[str, CatalogEntry[D]]) -> dict[str, CatalogEntry[D]]:

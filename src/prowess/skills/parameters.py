@@ -92,7 +92,7 @@ def _min_length(spec: ParameterSpec) -> int | None:
 
 def fits(spec: ParameterSpec, value: Any) -> bool:
     """Whether a JSON value is one that the parameter allows. Raises ``PatternTooCostly``."""
-    if spec.enum is not None and not any(_same(value, choice) for choice in spec.enum):
+    if spec.enum is not None and not any(same_value(value, choice) for choice in spec.enum):
         return False
     return _JUDGES[spec.type](spec, value)
 
@@ -143,7 +143,8 @@ def _within(value: float, low: float | None, high: float | None) -> bool:
     return (low is None or value >= low) and (high is None or value <= high)
 
 
-def _same(one: Any, other: Any) -> bool:
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two JSON values are one: 1 is 1.0 and is not true; the order of names in an object is nothing."""
     return bool(_identity(one) == _identity(other))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -13,9 +13,21 @@ from prowess.errors import Conflict, InvalidInput, NotFound
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Actor
 from prowess.kernel.names import is_skill_name, normalise_skill_name
-from prowess.skills.catalog import BUILT_IN, FULL, Catalog, CatalogEntry, CatalogService, HasManifest, check_fits
+from prowess.skills.catalog import (
+    BUILT_IN,
+    FULL,
+    Catalog,
+    CatalogEntry,
+    CatalogService,
+    HasManifest,
+    check_fits,
+    tool_of,
+)
 from prowess.skills.manifest import SkillKind, SkillManifest
 from prowess.skills.names import SkillRef, Version
+from prowess.skills.notes import notes_of
+from prowess.skills.requirements import implied_requirements, merged_requirements
+from prowess.skills.scripts import python_scripts
 from prowess.skills.skill_md import LoadedSkill, SkillFile
 from prowess.skills.skill_writer import Form, write_skill_folder
 from prowess.skills.store import (
@@ -65,17 +77,20 @@ class SkillService(Generic[D]):
         """Take a folder into the catalog, files included.
 
         A folder that names no version gets the next free patch version. Raises ``Conflict``
-        (``skill_digest_differs``, ``skill_kind_differs``, ``skill_name_taken``, ``skill_from_elsewhere``), and
+        (``skill_digest_differs``, ``skill_name_taken``, ``tool_name_taken``, ``skill_from_elsewhere``), and
         ``SkillFileError`` where a file changed while it was read.
         """
         files = [StoredFile(file.path, file.executable, file.sha256, file.read()) for file in skill.files]
+        # What runs scripts tries itself when it is first needed: here, and not while a transaction is open.
+        self._catalog.entry(StoredSkill(skill.manifest, "", "", source, scripts=python_scripts(skill.scripts)))
         for _ in range(MAX_LOST_RACES):
             with suppress(IntegrityError):  # somebody else added a version at the same moment; it is there now
                 return self._add(actor, tenant, skill, files, source)
         return self._add(actor, tenant, skill, files, source)
 
     def _add(self, actor: Actor, tenant: str, skill: LoadedSkill, files: list[StoredFile], source: str) -> Added:
-        notes = notes_of(skill.manifest, skill.files)
+        paths = [file.path for file in files]
+        notes, scripts = notes_of(skill.manifest, paths), python_scripts(paths)
         with self._log.transaction(tenant) as transaction:
             catalog = self._catalog.snapshot(transaction.connection, tenant)
             versions = catalog.versions(skill.manifest.id)
@@ -84,18 +99,19 @@ class SkillService(Generic[D]):
                 version = _free_version(manifest, skill.digest, source, versions)
                 manifest = manifest.model_copy(update={"version": version})
             ref = SkillRef(manifest.id, manifest.version)
-            stored = StoredSkill(manifest, skill.body, skill.digest, source, notes)
+            stored = StoredSkill(manifest, skill.body, skill.digest, source, notes, scripts=scripts)
+            entry = self._catalog.entry(stored)
             try:
-                served = replace(stored, manifest=served_manifest(manifest))
-                check_fits(CatalogEntry(served, source, skill.digest), versions)
+                check_fits(entry, versions)
             except Conflict as conflict:
                 if conflict.code != "skill_exists":
                     raise
                 return self._present(transaction, actor, tenant, ref, versions, skill.digest)
+            check_tool_free(entry, catalog)
             insert_skill(transaction.connection, tenant, stored, files, added_by=actor.id, at_ms=transaction.now_ms)
             bump_catalog(transaction.connection, tenant)
             transaction.emit("skill.added", tenant=tenant, actor=actor, skill=ref, source=source, digest=skill.digest)
-            return Added(ref, skill.digest, "added", notes)
+            return Added(ref, skill.digest, "added", entry.notes)
 
     def remove(self, *, actor: Actor, tenant: str, skill: str, version: str | None = None) -> int:
         """Take one or all versions out of use; returns how many. Running sessions keep theirs; adding again restores.
@@ -242,25 +258,32 @@ def find_entry(catalog: Catalog[D], skill: str, version: str | None = None) -> C
     return entry
 
 
-def notes_of(manifest: SkillManifest, files: tuple[SkillFile, ...]) -> tuple[str, ...]:
-    """What of an installed skill does not work here yet; the catalog says so instead of pretending."""
-    notes: list[str] = []
-    if any(file.path.startswith("scripts/") for file in files):
-        notes.append("scripts_not_run")
-    if manifest.kind is not SkillKind.PROMPT or manifest.tools:
-        notes.append("served_as_prompt")
-    if manifest.triggers.patterns or manifest.triggers.exclude:
-        notes.append("patterns_ignored")
-    return tuple(notes)
-
-
 def served_manifest(manifest: SkillManifest) -> SkillManifest:
     """The manifest as an installed skill serves: a prompt skill, selected by keywords and by name.
 
     Patterns of foreign files are not run: a regular expression can be made to take for ever.
     """
-    triggers = manifest.triggers.model_copy(update={"patterns": (), "exclude": ()})
-    return manifest.model_copy(update={"kind": SkillKind.PROMPT, "triggers": triggers})
+    return _selected_safely(manifest).model_copy(update={"kind": SkillKind.PROMPT})
+
+
+def script_manifest(manifest: SkillManifest) -> SkillManifest:
+    """The same of a skill whose script runs: a tool skill that asks for what its script may touch (X6)."""
+    needed = merged_requirements(manifest.requirements, implied_requirements(manifest.permissions))
+    return _selected_safely(manifest).model_copy(update={"kind": SkillKind.TOOL, "requirements": needed})
+
+
+def _selected_safely(manifest: SkillManifest) -> SkillManifest:
+    return manifest.model_copy(
+        update={"triggers": manifest.triggers.model_copy(update={"patterns": (), "exclude": ()})}
+    )
+
+
+def check_tool_free(entry: CatalogEntry[D], catalog: Catalog[D]) -> None:
+    """Raises ``Conflict('tool_name_taken')`` where another skill gives a tool of that name."""
+    tool, skill_id = tool_of(entry.definition), entry.manifest.id
+    for other in catalog:
+        if tool is not None and other.manifest.id != skill_id and tool_of(other.definition) == tool:
+            raise Conflict("tool_name_taken", tool=tool, skill=skill_id, other=other.manifest.id)
 
 
 def _free_version(manifest: SkillManifest, digest: str, source: str, versions: tuple[CatalogEntry[D], ...]) -> str:

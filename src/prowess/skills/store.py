@@ -86,6 +86,9 @@ skill_bindings = Table(
     Index("ix_skill_bindings_skill", "tenant", "skill_id"),
 )
 
+_SCRIPTS = select(skill_files.c.skill_id, skill_files.c.version, skill_files.c.path).where(
+    skill_files.c.tenant == bindparam("tenant"), skill_files.c.path.like("scripts/%.py")
+)
 _VERSIONS = select(skill_versions).where(skill_versions.c.tenant == bindparam("tenant"))
 _REVISION = Statement(select(skill_catalogs.c.revision).where(skill_catalogs.c.tenant == bindparam("tenant")))
 _BINDINGS = Statement(
@@ -123,6 +126,8 @@ class StoredSkill:
     removed: bool = False
     rollout: int = 100
     """percent of users whom it serves; 0: a draft"""
+    scripts: tuple[str, ...] = ()
+    """paths of its Python files in ``scripts/``"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +178,12 @@ def stored_skills(connection: Connection, tenant: str) -> StoredSkills:
     One that cannot be read is logged; it must not take the others with it.
     """
     found = StoredSkills([], [])
+    scripts: dict[tuple[str, str], list[str]] = {}
+    for file in connection.execute(_SCRIPTS.order_by(skill_files.c.path), {"tenant": tenant}):
+        scripts.setdefault((file.skill_id, file.version), []).append(file.path)
     for row in connection.execute(_VERSIONS, {"tenant": tenant}):
         try:
-            found.readable.append(_to_stored(row))
+            found.readable.append(_to_stored(row, tuple(scripts.get((row.skill_id, row.version), ()))))
         except (ValueError, TypeError) as error:
             logger.error("skill %s@%s cannot be read: %s", row.skill_id, row.version, type(error).__name__)
             if row.removed_at is None:
@@ -278,7 +286,7 @@ def upsert_binding(
     connection.execute(chosen.on_conflict_do_update(index_elements=columns, set_=changed))
 
 
-def _to_stored(row: Row[Any]) -> StoredSkill:
+def _to_stored(row: Row[Any], scripts: tuple[str, ...]) -> StoredSkill:
     manifest = SkillManifest.model_validate(json.loads(row.manifest))
     return StoredSkill(
         manifest,
@@ -288,4 +296,5 @@ def _to_stored(row: Row[Any]) -> StoredSkill:
         tuple(json.loads(row.notes)),
         row.removed_at is not None,
         100 if row.rollout is None else row.rollout,
+        scripts=scripts,
     )

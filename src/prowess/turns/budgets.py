@@ -194,7 +194,7 @@ def most_of(tool: ToolSkill) -> dict[Resource, int]:
     """What one call of a tool may take at most."""
     limit = tool.timeout // timedelta(milliseconds=1)
     most = {Resource.CALLS: 1, Resource.WALL_MS: limit}
-    return most | {Resource.SANDBOX_MS: limit} if tool.sandboxed else most
+    return most | {Resource.SANDBOX_MS: limit} if tool.script is not None else most
 
 
 def exhausted_error(exhausted: Exhausted, now: datetime) -> LimitExceeded:

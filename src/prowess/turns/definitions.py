@@ -7,7 +7,6 @@ gets a ``ToolContext`` with the resources that its manifest declares, nothing el
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -24,6 +23,8 @@ from prowess.memory.model import MemoryHit
 from prowess.secrets.model import SecretSlot
 from prowess.skills.manifest import SkillKind, SkillManifest
 from prowess.skills.matchers import Matchers
+from prowess.turns.cancelling import CancelToken as CancelToken
+from prowess.turns.scripting import ScriptChannel, ScriptSource
 
 MIN_TOOL_TIMEOUT = timedelta(milliseconds=100)
 MAX_TOOL_TIMEOUT = timedelta(seconds=30)
@@ -169,22 +170,6 @@ class Proposals(Protocol):
         ...
 
 
-class CancelToken:
-    """Set when a tool call timed out or its turn was stopped; a handler that loops looks at it."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
-    def cancel(self) -> None:
-        """Ask the handler to stop."""
-        self._event.set()
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether it should stop."""
-        return self._event.is_set()
-
-
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool handler may use. Made by the server for one call, immutable (U2)."""
@@ -203,6 +188,8 @@ class ToolContext:
     """set where the skill declared and was granted ``automation:propose``"""
     secrets: Mapping[str, SecretStr] = field(default_factory=dict, repr=False)
     """what the declared slots hold, by name; ``get_secret_value()`` shows it"""
+    channel: ScriptChannel | None = field(default=None, repr=False)
+    """what a script may ask while it runs; set where the tool is one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +220,15 @@ class ToolSkill:
     """a repeated read runs again, a repeated write returns its recorded outcome (X4)"""
     destructive: bool = False
     """whether it destroys what cannot be brought back (ruling 12.25): unattended, it always asks (B14)"""
-    sandboxed: bool = False
-    """whether its time is time in a sandbox: counted as such by quotas (U9)"""
     secrets: tuple[SecretSlot, ...] = ()
     """slots that must be filled: the caller's own, the tenant's or the skill's; without them the call fails (U4)"""
     resource: Callable[[Any], str | None] | None = None
     """validated input → what the call acts on: an address, a path, a command (ruling 12.32). Then grants and policies
     can be for some resources, and an "always allow" binds this one; without it, it binds the very arguments (U5)"""
+    body: str = ""
+    """the manual, for a model that loads it; without one the description stands in"""
+    script: ScriptSource | None = None
+    """what ``execute`` runs in the sandbox, where it is a script (X6)"""
 
     @cached_property
     def matchers(self) -> Matchers:

@@ -43,7 +43,7 @@ from prowess.turns.executions import (
 )
 from prowess.turns.fencing import hold
 from prowess.turns.handling import Handling
-from prowess.turns.locks import is_exclusive, release_lock, take_lock
+from prowess.turns.locks import BUSY, is_exclusive, release_lock, take_alone
 from prowess.turns.outcome import CallStatus, ToolOutcome
 from prowess.turns.questions import (
     Asked,
@@ -52,6 +52,7 @@ from prowess.turns.questions import (
     gate_facts,
     gate_request,
     meta_question,
+    refused_in_script,
     with_approval,
 )
 from prowess.turns.request import TurnRequest
@@ -63,7 +64,6 @@ from prowess.turns.words import denial_message
 
 logger = logging.getLogger(__name__)
 
-BUSY = "tool_busy"
 MAX_RACES = 8
 """lost by one call before its fault is taken for another one"""
 
@@ -244,7 +244,7 @@ class Dispatcher:
                     self._audit_decision(transaction, call, call_id, decision)
                     return _Admission(decision, None, None, None, tuple(transaction.emitted), asked, exhausted=reserved)
                 held = reserved
-                if not self._lock(transaction, call, call_id):
+                if not take_alone(transaction, call, call_id):
                     self.budgets.release(transaction, held)
                     return _Admission(decision, None, None, None, ("tool.busy",), asked, busy=True)
                 resumed = None if call.resumed is None else call.resumed.id
@@ -280,20 +280,14 @@ class Dispatcher:
         kept = asked_call(call, call_id, asked, arguments, decision.rule)
         return None, self.approvals.request(transaction, kept, seats_of(call))
 
-    def _lock(self, transaction: Transaction, call: Call, call_id: str) -> bool:
-        """Give a destructive tool to this call alone; false where another has it (B17)."""
-        if not is_exclusive(call.tool):
-            return True
-        known = find_execution(transaction.connection, call.key)
-        if known is not None and call.tool.effect == "write":
-            return True  # it is answered from its record
-        mine, tool = call_id if known is None else known.id, call.tool.tool_id
-        holder = take_lock(transaction.connection, call, mine, transaction.now_ms)
-        if holder is None:
-            self._emit(transaction, "tool.locked", call, mine, "allowed", tool=tool)
-        else:
-            self._emit(transaction, "tool.busy", call, mine, "denied", tool=tool, reason=BUSY, holder=holder)
-        return holder is None
+    def still_permits(self, connection: Connection, call: Call, code: str) -> Decision:
+        """Whether one code that an admitted call asks for holds at this moment (G4): asked while its script runs.
+
+        ``ask`` is as good as a yes: the call itself was approved, or needed no approval.
+        """
+        facts = gate_facts(connection, call, None, self._log.clock.now(), final=False)
+        wanted = tuple(item for item in facts.requirements or () if item.code == code)
+        return decide(gate_request(call, None), replace(facts, requirements=wanted))
 
     def _decide(
         self, connection: Connection, call: Call, asked: Asked | None, over_budget: str | None = None
@@ -302,6 +296,8 @@ class Dispatcher:
         facts = gate_facts(connection, call, asked, self._log.clock.now(), final=asked is not None)
         facts.over_budget = over_budget
         decision = decide(request, facts)
+        if asked is not None and call.within is not None:
+            return refused_in_script(decision, call)
         if asked is not None and decision.layer is Layer.APPROVAL:
             approved = with_approval(connection, call, asked, facts)
             decision = decision if approved is None else decide(request, approved)

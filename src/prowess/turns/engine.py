@@ -24,26 +24,28 @@ from prowess.events.log import EventLog
 from prowess.kernel.canonical import text_digest
 from prowess.kernel.text import check_text, language_of
 from prowess.turns.budgets import HeldReply
+from prowess.turns.calls import call_of
 from prowess.turns.commit import LostRace, Said, TurnWriter, new_record
 from prowess.turns.definitions import ToolSkill, ToolTurn
-from prowess.turns.dispatch import BUSY, Dispatcher
+from prowess.turns.dispatch import Dispatcher
 from prowess.turns.entitlement import Entitlement
 from prowess.turns.equipment import find_equipped
 from prowess.turns.executor import Executor, Outcome
 from prowess.turns.facts import FactReader, TurnReading
 from prowess.turns.fencing import Fence
 from prowess.turns.limits import TurnLimits
+from prowess.turns.locks import BUSY
 from prowess.turns.meta import MetaTools
 from prowess.turns.options import NO_OPTIONS, CallOptions
 from prowess.turns.outcome import ToolOutcome
 from prowess.turns.plan import TurnPlan
 from prowess.turns.ports import Prompt, Suspended, Voice
 from prowess.turns.prompting import build_prompt, redacted_instruction
-from prowess.turns.questions import Call
 from prowess.turns.request import TurnRequest, TurnResult
 from prowess.turns.results import as_voice_error, note_call, set_run, tool_turn, turn_result
 from prowess.turns.runs import RunStatus
 from prowess.turns.safety import SafetyPolicy, SafetyResponse
+from prowess.turns.scripting import Within
 from prowess.turns.selectors import parse_command, words_of
 from prowess.turns.speaking import closing, watching
 from prowess.turns.stopped import is_stopped
@@ -100,9 +102,12 @@ class TurnEngine:
         """
         return self._start(request, options, speak=False)
 
-    def call(self, plan: TurnPlan, tool: str, arguments: Any) -> ToolOutcome:
-        """One tool call of the turn, for a voice or for somebody else's loop. Refusals come back as outcomes."""
-        outcome = self._refusal(plan, tool) or self._route(plan, tool, arguments)
+    def call(self, plan: TurnPlan, tool: str, arguments: Any, within: Within | None = None) -> ToolOutcome:
+        """One tool call of the turn, for a voice or for somebody else's loop. Refusals come back as outcomes.
+
+        ``within``: a script that runs in this turn makes it.
+        """
+        outcome = self._refusal(plan, tool) or self._route(plan, tool, arguments, within)
         redactor = self._log.redactor(plan.request.tenant)
         if redactor:  # what was asked is said again in a refusal, and may be a secret
             message = None if outcome.message is None else redactor.redact(outcome.message)
@@ -110,8 +115,8 @@ class TurnEngine:
         note_call(plan, outcome)
         return outcome
 
-    def _route(self, plan: TurnPlan, tool: str, arguments: Any) -> ToolOutcome:
-        if tool in META_TOOLS and plan.record.kind != "safety":
+    def _route(self, plan: TurnPlan, tool: str, arguments: Any, within: Within | None) -> ToolOutcome:
+        if within is None and tool in META_TOOLS and plan.record.kind != "safety":
             asked = (plan.request, plan.view, tool, arguments, plan.language)
             return self._dispatcher.refuse_meta(*asked) or self._meta.call(*asked)
         found = plan.tools_by_name.get(tool)
@@ -119,7 +124,7 @@ class TurnEngine:
         if found is None or not verdict.allowed:
             layer = None if verdict.layer is None else str(verdict.layer)
             return self._dispatcher.refuse(plan.request, tool, "not_found", plan.language, layer=layer)
-        return self._dispatch(plan, found, lambda: arguments)
+        return self._dispatch(plan, found, lambda: arguments, within)
 
     def _refusal(self, plan: TurnPlan, tool: str) -> ToolOutcome | None:
         """A refusal where the turn was stopped (U10), or has used up its calls or its time (T12)."""
@@ -373,7 +378,13 @@ class TurnEngine:
         if plan.pending:
             plan.reply = waiting_reply(plan)  # in these words: no voice is to say that it was done
 
-    def _dispatch(self, plan: TurnPlan, tool: ToolSkill, arguments: Callable[[], Mapping[str, Any]]) -> ToolOutcome:
+    def _dispatch(
+        self,
+        plan: TurnPlan,
+        tool: ToolSkill,
+        arguments: Callable[[], Mapping[str, Any]],
+        within: Within | None = None,
+    ) -> ToolOutcome:
         with plan.lock:
             taken = plan.ordinals.setdefault(tool.tool_id, set())
             ordinal = next(number for number in itertools.count() if number not in taken)
@@ -381,19 +392,7 @@ class TurnEngine:
                 taken.add(ordinal)
         if ordinal >= tool.max_calls_per_turn:
             return self._dispatcher.refuse(plan.request, tool.tool_id, "over_limit", plan.language)
-        run_id = None if plan.record.run is None else plan.record.run.id
-        call = Call(
-            request=plan.request,
-            tool=tool,
-            ordinal=ordinal,
-            language=plan.language,
-            run_id=run_id,
-            view=plan.view,
-            serving=plan.serving,
-            allowed=plan.allowed_tools,
-            fence=plan.fence,
-            stop=plan.stop,
-        )
+        call = call_of(plan, tool, ordinal, self.call, within=within)
         outcome = self._dispatcher.call(call, arguments)
         unused = outcome.status in ("denied", "invalid_input") or outcome.error_code == BUSY
         if unused or outcome.approval in plan.pending:

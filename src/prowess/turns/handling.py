@@ -20,7 +20,10 @@ from prowess.turns.outcome import ToolOutcome
 from prowess.turns.questions import Call
 from prowess.turns.request import TurnRequest
 from prowess.turns.runners.tool import ToolFailure, execute
+from prowess.turns.scripting import ScriptChannel
 
+ChannelSource = Callable[[Call, str, CancelToken], ScriptChannel]
+"""(call, its id, its token) → what its script may ask"""
 ProposalSource = Callable[[TurnRequest], Proposals]
 """(the turn) → where a tool of it leaves proposals"""
 
@@ -34,6 +37,8 @@ class Handling:
         self._secrets = secrets
         self.proposals: ProposalSource | None = None
         """set by the composition root: who keeps proposals stands above turns"""
+        self.channels: ChannelSource | None = None
+        """set by the composition root: a script's calls go through the dispatcher, which has this"""
 
     def run(self, call: Call, call_id: str, validated: BaseModel, decision: Decision) -> ToolOutcome:
         """What the handler of an admitted call came to.
@@ -41,11 +46,11 @@ class Handling:
         Once the turn is stopped the handler is told, and what it returns after that is thrown away: how far it came is
         not known (U7, U10).
         """
-        tool, token = call.tool.tool_id, CancelToken()
+        tool, token = call.tool.tool_id, CancelToken(None if call.within is None else call.within.cancel)
         try:
             with nullcontext() if call.stop is None else call.stop.busy():
                 ended = None if call.stop is None else call.stop.begin(f"{tool} ({call_id})", token)
-                output = self._redacted(call, self._run(call, decision, validated, token, ended))
+                output = self._redacted(call, self._run(call, call_id, decision, validated, token, ended))
             if call.stop is not None and call.stop.stopped:
                 raise ToolFailure("stopped")
         except ToolFailure as failure:
@@ -58,13 +63,14 @@ class Handling:
     def _run(
         self,
         call: Call,
+        call_id: str,
         decision: Decision,
         validated: BaseModel,
         token: CancelToken,
         ended: Callable[[], None] | None,
     ) -> BaseModel:
         try:
-            context = self._context(call, decision, token)
+            context = self._context(call, call_id, decision, token)
         except BaseException:
             if ended is not None:
                 ended()
@@ -97,12 +103,13 @@ class Handling:
                 raise ToolFailure(error.code) from None
         return opened
 
-    def _context(self, call: Call, decision: Decision, token: CancelToken) -> ToolContext:
+    def _context(self, call: Call, call_id: str, decision: Decision, token: CancelToken) -> ToolContext:
         """The resources that the skill declared and the user granted, and nothing else (M2). Raises ``ToolFailure``."""
         request, manifest = call.request, call.tool.manifest
         granted = {grant.code for grant in decision.grants}
         layers = frozenset(str(layer) for layer in manifest.permissions.memory.read_layers)
         readable = "memory:read" in granted and layers
+        channels = None if call.tool.script is None else self.channels
         source = self.proposals if "automation:propose" in granted else None
         return ToolContext(
             tenant=request.tenant,
@@ -115,4 +122,5 @@ class Handling:
             proposals=None if source is None else source(request),
             memories=self._memory.reader(request.tenant, request.user, request.agent, layers) if readable else None,
             activity=ScopedActivity(self._log, request) if ACTIVITY in granted else None,
+            channel=None if channels is None else channels(call, call_id, token),
         )

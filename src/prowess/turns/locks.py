@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import Column, Connection, Table, Text, bindparam, delete, insert, select, update
 
 from prowess.access.model import Risk
 from prowess.db.metadata import instant, metadata
 from prowess.db.statements import Statement
+from prowess.events.log import Transaction
 from prowess.turns.definitions import ToolSkill
+from prowess.turns.emitting import emit_call
+from prowess.turns.executions import find_execution
 from prowess.turns.questions import Call
 
+BUSY = "tool_busy"
 GRACE = timedelta(seconds=60)
 """beyond the tool's own timeout: then its process is gone, and another may have the tool"""
 
@@ -63,6 +68,24 @@ def take_lock(connection: Connection, call: Call, call_id: str, now_ms: int) -> 
     else:
         connection.execute(update(tool_locks).where(*_IS).values(**holder), where)
     return None
+
+
+def take_alone(transaction: Transaction, call: Call, call_id: str) -> bool:
+    """Give a destructive tool to this call alone; false where another has it. Raises as ``take_lock``."""
+    if not is_exclusive(call.tool):
+        return True
+    known = find_execution(transaction.connection, call.key)
+    if known is not None and call.tool.effect == "write":
+        return True  # it is answered from its record
+    mine, told = call_id if known is None else known.id, {"skill": call.skill, "run_id": call.run_id}
+    holder = take_lock(transaction.connection, call, mine, transaction.now_ms)
+    tool = call.tool.tool_id
+    if holder is None:
+        emit_call(transaction, "tool.locked", call.request, mine, decision="allowed", tool=tool, **told)
+    else:
+        refused: dict[str, Any] = {"decision": "denied", "reason": BUSY, "holder": holder}
+        emit_call(transaction, "tool.busy", call.request, mine, tool=tool, **refused, **told)
+    return holder is None
 
 
 def release_lock(connection: Connection, tenant: str, tool: str, call_id: str) -> bool:

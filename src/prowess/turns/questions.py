@@ -17,6 +17,8 @@ from prowess.access.approvers.store import opened_codes
 from prowess.access.capabilities import NOT_ALLOWED_HERE
 from prowess.access.guards import Guard, ask_guards
 from prowess.access.model import (
+    ApprovalMode,
+    Decision,
     EffectiveAction,
     Facts,
     GateRequest,
@@ -37,6 +39,7 @@ from prowess.turns.equipment import find_equipped
 from prowess.turns.executions import idempotency_key
 from prowess.turns.fencing import Fence
 from prowess.turns.request import TurnRequest
+from prowess.turns.scripting import ToolCaller, Within
 from prowess.turns.stopping import TurnStop
 from prowess.turns.view import TurnView
 
@@ -61,6 +64,15 @@ class Call:
     """the approval by which an earlier call goes on; then nobody is asked anew"""
     stop: TurnStop | None = None
     """told when the turn is stopped (U10)"""
+    caller: ToolCaller | None = None
+    """calls tools for its script, on the road of a model's call"""
+    within: Within | None = None
+    """the script's call that made this one; then what would ask a person is refused"""
+
+    @property
+    def depth(self) -> int:
+        """How many scripts it was made through."""
+        return 0 if self.within is None else self.within.depth
 
     @property
     def key(self) -> str:
@@ -167,6 +179,20 @@ def with_approval(connection: Connection, call: Call, asked: Asked, facts: Facts
     if found is None or asked.rival not in (None, found.call.rule):
         return None
     return replace(facts, approval=found.as_fact())
+
+
+def refused_in_script(decision: Decision, call: Call) -> Decision:
+    """The decision on a call that a script made: nobody is asked behind its back, and nothing waits (G13).
+
+    What would have been asked is named, so that the tool can be called where somebody can say yes.
+    """
+    if decision.effect != "ask":
+        return decision
+    needed = call.tool.manifest.permission_requirements
+    touched = [item for item in needed if not (item.risk is Risk.L0 and item.approval is ApprovalMode.NONE)]
+    each = tuple(item.code for item in touched if item.approval is ApprovalMode.PER_OPERATION)
+    missing = each or tuple(item.code for item in touched)
+    return decision._replace(effect="deny", missing=missing, reason="approval_in_script")
 
 
 def meta_question(

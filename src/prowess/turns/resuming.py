@@ -19,15 +19,14 @@ from prowess.errors import Conflict, NotFound
 from prowess.events.model import SYSTEM
 from prowess.kernel.ids import check_id
 from prowess.messages import render
+from prowess.turns.calls import call_of
 from prowess.turns.commit import Said
-from prowess.turns.definitions import ToolSkill
 from prowess.turns.engine import TurnEngine
 from prowess.turns.executions import find_execution, ordinals_of, recorded_code
 from prowess.turns.options import NO_OPTIONS, CallOptions
 from prowess.turns.outcome import ToolOutcome
 from prowess.turns.plan import TurnPlan
 from prowess.turns.ports import Resumed, Suspended
-from prowess.turns.questions import Call
 from prowess.turns.request import TurnRequest, TurnResult
 from prowess.turns.results import as_voice_error, set_run, turn_result
 from prowess.turns.stopped import is_stopped
@@ -124,23 +123,10 @@ class ResumingEngine(TurnEngine):
         if tool is None or not unseen_verdict(plan.view, asked.tool).allowed:
             return self._dispatcher.refuse(plan.request, asked.tool, "not_found", asked.language)
         given = json.loads(asked.arguments or "{}") if arguments is None else arguments
-        return self._dispatcher.call(self._resumed_call(plan, tool, approval), lambda: given)
-
-    @staticmethod
-    def _resumed_call(plan: TurnPlan, tool: ToolSkill, approval: Approval) -> Call:
-        return Call(
-            request=plan.request,
-            tool=tool,
-            ordinal=approval.call.ordinal,
-            language=approval.call.language,
-            run_id=approval.call.run_id,
-            view=plan.view,
-            serving=plan.serving,
-            allowed=plan.allowed_tools,
-            resumed=approval,
-            fence=plan.fence,
-            stop=plan.stop,
-        )
+        if tool.script is not None:  # what it calls are other calls than those of the turn so far
+            self._take_ordinals(plan, list(self._dispatcher.approvals.of_turn(asked.turn)))
+        call = call_of(plan, tool, asked.ordinal, self.call, resumed=approval)
+        return self._dispatcher.call(call, lambda: given)
 
     def _told(self, approval: Approval) -> ToolOutcome:
         """What became of a call that is not there to be run."""

@@ -57,12 +57,28 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One run under test: whether it did what it should, milliseconds and mebibytes; 0 where nothing ran."""
+
+    name: str
+    passed: bool
+    ms: float
+    mb: float
+
+    def to_json(self) -> dict[str, Any]:
+        """``{"name", "passed", "ms", "mb"}``."""
+        return {"name": self.name, "passed": self.passed, "ms": round(self.ms, 1), "mb": round(self.mb, 1)}
+
+
+@dataclass(frozen=True, slots=True)
 class LevelResult:
     """One level's outcome: its verdict, how many checks were made, and how long they took in milliseconds."""
 
     verdict: Verdict
     checks: int
     duration_ms: float
+    cases: tuple[CaseResult, ...] = ()
+    """of level 2: each run"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,8 @@ class Report:
     id: str | None
     levels: Mapping[Level, LevelResult]
     issues: tuple[Issue, ...]
+    tools: bool = False
+    """whether it declares tools"""
 
     @property
     def verdict(self) -> Verdict:
@@ -86,7 +104,8 @@ class Report:
 
     def merged(self, other: Report) -> Report:
         """This report with another level's result and issues added."""
-        return Report(self.path, self.id or other.id, {**self.levels, **other.levels}, self.issues + other.issues)
+        levels, tools = {**self.levels, **other.levels}, self.tools or other.tools
+        return Report(self.path, self.id or other.id, levels, self.issues + other.issues, tools)
 
     def to_json(self, language: str = "en") -> dict[str, Any]:
         """``{"path", "id", "ok", "verdict", "levels", "issues"}``."""
@@ -108,6 +127,7 @@ class Report:
             "errors": severities.count("error"),
             "warnings": severities.count("warning"),
             "duration_ms": round(result.duration_ms, 3),
+            **({"cases": [case.to_json() for case in result.cases]} if result.cases else {}),
         }
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,9 @@ def check_skill(path: str | os.PathLike[str]) -> Report:
     draft = inspect_skill_folder(path)
     issues = [Issue.of(note) for note in _notes(draft)]
     elapsed = (time.perf_counter() - started) * 1000
-    return level_report(draft.folder, draft.id, "syntax", issues, len(_CHECKS), elapsed)
+    report = level_report(draft.folder, draft.id, "syntax", issues, len(_CHECKS), elapsed)
+    tools = draft.fields is not None and bool(draft.fields.data.get("tools"))
+    return replace(report, tools=tools) if tools else report
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def test_the_catalog_is_sorted_by_id_whatever_came_first() -> None:
         (entry(digest="else"), "skill_digest_differs"),
         (entry(digest="else", removed=True), "skill_digest_differs"),
         (entry(version="1.1.0", source=BUILT_IN), "skill_name_taken"),
-        (CatalogEntry(tool("deploy", version="1.1.0"), "folder", "x"), "skill_kind_differs"),
+        (CatalogEntry(interview("deploy", version="1.1.0"), "folder", "x"), "skill_kind_differs"),
     ],
     ids=["same", "changed", "changed-since-removed", "built-in", "kind"],
 )

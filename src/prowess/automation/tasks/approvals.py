@@ -23,7 +23,7 @@ from prowess.errors import Conflict, NotFound
 from prowess.events.followers import Follower
 from prowess.events.log import EventLog, Transaction, events
 from prowess.events.model import Event
-from prowess.turns.dispatch import BUSY
+from prowess.turns.locks import BUSY
 from prowess.turns.options import CallOptions
 from prowess.turns.resuming import ResumingEngine
 from prowess.turns.suspended import forget_suspended

@@ -16,7 +16,11 @@ logger = logging.getLogger(__name__)
 
 
 class ToolFailure(Exception):
-    """A call that brought no result. ``code``: ``timeout``, ``tool_error``, ``invalid_output``."""
+    """A call that brought no result. ``code`` has a sentence under ``tool.<code>``.
+
+    ``timeout``, ``tool_error``, ``invalid_output``, ``stopped``; of a script also ``script_denied``, ``script_memory``,
+    ``sandbox_refused``.
+    """
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -63,6 +67,8 @@ def execute(
     if thread.is_alive():
         context.cancel.cancel()
         raise ToolFailure("timeout")
+    if isinstance(box.get("error"), ToolFailure):
+        raise box["error"]  # a script that ended otherwise than well says how
     if "error" in box:
         # The exception's own text may quote the input, so only its type is logged (R3).
         logger.warning("tool %s raised %s", tool.tool_id, type(box["error"]).__name__)
@@ -75,9 +81,20 @@ def execute(
         raise ToolFailure("invalid_output") from None
 
 
+_WORDS = {
+    "timeout": "tool_timeout",
+    "invalid_input": "tool_invalid_input",
+    "stopped": "tool_stopped",
+    "tool_busy": "tool_busy",
+    "quota_exhausted": "tool_over_budget",
+    "script_denied": "script_denied",
+    "script_memory": "script_memory",
+    "sandbox_refused": "sandbox_refused",
+}
+
+
 def failure_instruction(tool: ToolSkill, code: str, language: str) -> Instruction:
     """What the agent says instead of a result: that it failed, and nothing invented (X2)."""
     name = tool.manifest.display_name or tool.manifest.id
-    known = {"timeout": "tool_timeout", "invalid_input": "tool_invalid_input", "stopped": "tool_stopped"}
-    key = (known | {"tool_busy": "tool_busy", "quota_exhausted": "tool_over_budget"}).get(code, "tool_failed")
+    key = _WORDS.get(code, "tool_failed")
     return instruct(key, language, name=name)

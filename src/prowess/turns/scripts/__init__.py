@@ -1,0 +1,1 @@
+"""Tool skills whose handler is a script in the sandbox (X6)."""
