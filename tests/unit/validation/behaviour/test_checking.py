@@ -202,7 +202,7 @@ def test_v2_a_skill_without_a_script_has_nothing_to_prove(tmp_path: Path) -> Non
 def test_v2_a_skill_that_is_not_well_formed_is_not_tried(tmp_path: Path, sandbox: Sandbox) -> None:
     folder = skill(tmp_path, "def worker(number):\n    return 1", version="latest")
     report = check_folder(str(folder), "all", lambda: sandbox)
-    assert (report.ok, set(report.levels)) == (False, {"syntax"})
+    assert (report.ok, set(report.levels)) == (False, {"syntax", "security"})
 
 
 def test_v2_permissions_that_cannot_be_kept_fail_the_level(tmp_path: Path, sandbox: Sandbox) -> None:
