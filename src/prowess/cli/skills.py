@@ -403,6 +403,7 @@ def check(
     write: Annotated[bool, typer.Option("--write", help="Keep each report in the skill's validation/ folder.")] = False,
 ) -> None:
     """Check skill folders: file, line and remedy of each fault."""
+    from prowess.kernel.clock import SystemClock
     from prowess.validation.checking import check_folder, keep_report
     from prowess.validation.syntax import check_tree
 
@@ -415,7 +416,7 @@ def check(
     def one(path: str) -> Report:
         report = check_folder(path, level)
         if write:
-            keep_report(report, level, language())
+            keep_report(report, level, SystemClock().now(), language())
         return report
 
     tally = check_tree(paths, print if as_json else _print_report, language(), one)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from prowess.errors import InvalidInput
@@ -33,14 +32,12 @@ def _security(path: str) -> Report:
     return check_security(path)
 
 
-def keep_report(
-    report: Report, level: str, language: str = "en", now: Callable[[], datetime] = lambda: datetime.now(UTC)
-) -> Path:
+def keep_report(report: Report, level: str, now: datetime, language: str = "en") -> Path:
     """Write a report to ``validation/report.json`` of the skill's folder, whole or not at all; the path (V4, S1).
 
     The folder is no part of the skill's content and never staged. Raises ``InvalidInput`` where it cannot be written.
     """
-    content = {**report.to_json(language), "level": level, "created_at": now().isoformat(timespec="milliseconds")}
+    content = {**report.to_json(language), "level": level, "created_at": now.isoformat(timespec="milliseconds")}
     if level != "syntax":
         from prowess.validation.security.version import rules_version
 
