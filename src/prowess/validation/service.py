@@ -30,13 +30,21 @@ class ValidationService:
         self._ids = ids
         self._rules = rules
 
-    def check(
-        self, path: str | os.PathLike[str], *, tenant: str, trust: str | None = None, expected: str | None = None
-    ) -> Report:
+    def check(self, path: str | os.PathLike[str], *, tenant: str, trust: str | None = None) -> Report:
         """The report on level 3 of a folder: the kept one of the same bytes, trust and rules, or a new one, kept.
 
-        ``expected`` is the digest that the caller has read; another content raises ``SkillFileError('file_changed')``.
         Raises ``InvalidInput`` for a broken list of advisories, ``StorageError``.
+        """
+        report, row = self.judge(path, tenant=tenant, trust=trust)
+        self.keep(row)
+        return report
+
+    def judge(
+        self, path: str | os.PathLike[str], *, tenant: str, trust: str | None = None, expected: str | None = None
+    ) -> tuple[Report, dict[str, Any] | None]:
+        """The same with nothing kept: the report, and the row for ``keep``; null where there is nothing new to keep.
+
+        ``expected`` is the digest that the caller has read; another content raises ``SkillFileError('file_changed')``.
         """
         draft = inspect_skill_folder(path)
         content = _digest(draft)
@@ -53,13 +61,17 @@ class ValidationService:
             with self._database.read() as connection:
                 row = find_report(connection, key)
             if row is not None:
-                return _report_of(row, draft)
+                return _report_of(row, draft), None
         from prowess.validation.security.check import check_security
 
         report = check_security(draft, trust=trust)
-        if content is not None:
-            self._keep(report, key, draft)
-        return report
+        return report, None if content is None else self._row(report, key, draft)
+
+    def keep(self, row: dict[str, Any] | None) -> None:
+        """Keep what ``judge`` gave, in a transaction of its own. Raises ``StorageError``."""
+        if row is not None:
+            with self._database.write() as connection:
+                add_report(connection, row)
 
     def reports(self, skill: str, *, tenant: str, limit: int = 20) -> list[dict[str, Any]]:
         """The latest kept reports on a skill, newest first: the columns of ``validation_reports``, issues as a list."""
@@ -74,10 +86,10 @@ class ValidationService:
 
         return rules_version()
 
-    def _keep(self, report: Report, key: dict[str, str], draft: Draft) -> None:
+    def _row(self, report: Report, key: dict[str, str], draft: Draft) -> dict[str, Any]:
         result = report.levels["security"]
         version = draft.fields.declared_version if draft.fields is not None else None
-        row = {
+        return {
             **key,
             "id": self._ids.new("validation"),
             "skill_id": report.id,
@@ -89,8 +101,6 @@ class ValidationService:
             "issues": json.dumps([_to_row(issue, report.path) for issue in report.issues], ensure_ascii=False),
             "created_at": to_ms(self._clock.now()),
         }
-        with self._database.write() as connection:
-            add_report(connection, row)
 
 
 def _digest(draft: Draft) -> str | None:

@@ -103,13 +103,16 @@ class Skills(Facade):
         Raises ``SkillFileError``, ``Conflict``, ``Denied('skill_rejected')`` for what level 3 rejects (V3).
         """
         loaded = read_skill_folder(path)
-        report = self._parts.validation.check(loaded.path, tenant=tenant, expected=loaded.digest)
+        report, row = self._parts.validation.judge(loaded.path, tenant=tenant, expected=loaded.digest)
         if not report.ok:
+            self._parts.validation.keep(row)
             first = report.issues[0]
             place = {"file": first.file, "line": first.line, "rule": first.code}
             raise Denied("skill_rejected", skill=loaded.manifest.id, **place)
         source = str(loaded.path.resolve())
-        return self._parts.skills.add(actor=OPERATOR, tenant=tenant, skill=loaded, source=source)
+        added = self._parts.skills.add(actor=OPERATOR, tenant=tenant, skill=loaded, source=source)
+        self._parts.validation.keep(row)
+        return added
 
     def check_skill(self, path: str | Path, *, trust: str | None = None, tenant: str = DEFAULT_TENANT) -> Report:
         """What level 3 says of a skill folder, kept for the same bytes and rules (V3, V4, C72).
