@@ -15,6 +15,7 @@ from prowess.cli import (
     jobs,
     memory,
     notifications,
+    packages,
     permissions,
     records,
     risks,
@@ -40,7 +41,9 @@ turns.register(app)
 system.register(app)
 working.register(app)
 tasks.register(app)
+packages.register(skills.app)
 app.add_typer(skills.app, name="skills")
+app.add_typer(packages.keys, name="keys")
 asking.register(permissions.app)
 risks.register(permissions.app)
 app.add_typer(permissions.app, name="permissions")

@@ -21,6 +21,7 @@ from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.delegation import Delegations
 from prowess.runtime.facade.memory import Memories
 from prowess.runtime.facade.notifications import Notifications
+from prowess.runtime.facade.packages import Packages
 from prowess.runtime.facade.permissions import Permissions
 from prowess.runtime.facade.records import Records
 from prowess.runtime.facade.secrets import Secrets
@@ -38,7 +39,18 @@ from prowess.turns.safety import SafetyPolicy
 
 
 class Prowess(
-    Turns, Delegations, Chats, Permissions, Approvals, Memories, Skills, Secrets, Working, Notifications, Records
+    Turns,
+    Delegations,
+    Chats,
+    Permissions,
+    Approvals,
+    Memories,
+    Skills,
+    Packages,
+    Secrets,
+    Working,
+    Notifications,
+    Records,
 ):
     """One open runtime over one database. Safe to share between threads; close it, or use it in a ``with`` block.
 

@@ -51,6 +51,7 @@ from prowess.kernel.names import normalise_skill_name
 from prowess.memory.service import MemoryService
 from prowess.runtime.automating import AutomationParts, join_automations
 from prowess.runtime.declared import Declared
+from prowess.runtime.packaging import PackageParts, join_packages
 from prowess.runtime.settings import ENGINES, Options
 from prowess.runtime.viewing import Views
 from prowess.secrets.keys import KEY_FILE_VARIABLE, KeyRing, read_keys
@@ -116,6 +117,7 @@ class Parts:
     delegation: DelegationService
     stopping: StopService
     stops: Stops
+    packages: PackageParts
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -187,6 +189,7 @@ def _join(
     }
     approval_keeper = ApprovalKeeper(log, approvals)
     views = Views(log, reader, policies, mode)
+    skill_service = SkillService(log, catalog)
     declared, roots = Declared(views, surfaces), Roots(options.watch_roots)
     automations = join_automations(log, ids, chat, secrets, ledger, declared, roots)
     dispatcher.handling.proposals = automations.proposals
@@ -211,7 +214,7 @@ def _join(
         grants=GrantService(log, ids),
         memory=memory,
         catalog=catalog,
-        skills=SkillService(log, catalog),
+        skills=skill_service,
         sessions=SessionService(log, ids),
         engine=engine,
         reader=reader,
@@ -237,6 +240,7 @@ def _join(
         delegation=delegation,
         stopping=StopService(log, TurnHalter(ids, writer, approvals), stops),
         stops=stops,
+        packages=join_packages(log, ids, catalog, skill_service),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from prowess.errors import InvalidInput, NotFound
 from prowess.events.model import Actor
@@ -16,7 +17,6 @@ from prowess.runtime.why import WhyNot, why_not
 from prowess.skills.catalog import BUILT_IN, CatalogEntry
 from prowess.skills.manifest import ChatScope
 from prowess.skills.service import Added, find_entry
-from prowess.skills.skill_md import read_skill_folder
 from prowess.skills.skill_writer import Form
 from prowess.skills.staging.service import Staged
 from prowess.skills.store import Binding
@@ -85,10 +85,12 @@ class Skills(Facade):
             return skill_usage(connection, tenant, since)
 
     def add_skill(self, path: str | Path, *, tenant: str = DEFAULT_TENANT) -> Added:
-        """Take a skill folder into the catalog. Raises ``SkillFileError``, ``Conflict``. See ``SkillService.add``."""
-        loaded = read_skill_folder(path)
-        source = str(loaded.path.resolve())
-        return self._parts.skills.add(actor=OPERATOR, tenant=tenant, skill=loaded, source=source)
+        """Take a folder of one's own into the catalog, through the checks. See ``install_skill`` for any other.
+
+        Raises ``SkillFileError`` for what cannot be read and for the first fault that a check found, ``Conflict``
+        where it does not fit the catalog, and ``Conflict('install_waits')`` where a person has to approve what is new.
+        """
+        return self._parts.packages.installs.add(actor=OPERATOR, tenant=tenant, path=path)
 
     def remove_skill(self, skill: str, version: str | None = None, *, tenant: str = DEFAULT_TENANT) -> int:
         """Take one or all versions out of use. Raises ``NotFound``, ``InvalidInput('skill_built_in')``."""
@@ -108,10 +110,16 @@ class Skills(Facade):
         destination: str | Path,
         *,
         version: str | None = None,
-        form: Form = "standard",
+        form: Form | Literal["exact"] = "standard",
         tenant: str = DEFAULT_TENANT,
     ) -> Path:
-        """Write a skill as a folder below ``destination``; ``form`` as in ``docs/skills.md``."""
+        """Write a skill as a folder below ``destination``; ``form`` as in ``docs/skills.md``.
+
+        ``exact``: byte by byte as it was installed, so that its digest is the same and a later ``merge_skills`` knows
+        what an edit of it comes from.
+        """
+        if form == "exact":
+            return self._parts.packages.comparer.export_exact(tenant, skill, version, Path(destination))
         return self._parts.skills.export(
             tenant=tenant, skill=skill, version=version, destination=Path(destination), form=form
         )
