@@ -47,12 +47,21 @@ class Entrance:
         self._skills = skills
         self._agent_version = agent_version
 
-    def present(self, connection: Connection, tenant: str, skill: LoadedSkill) -> Added | None:
-        """What adding comes to where this very content is in use already."""
-        for entry in self._catalog.snapshot(connection, tenant).versions(skill.manifest.id):
+    def look_ahead(self, connection: Connection, tenant: str, skill: LoadedSkill) -> Added | None:
+        """What adding an own folder comes to where this very content is in use already; else ``None``.
+
+        Raises what the catalog says against it, before anything is stored: ``Conflict``.
+        """
+        versions = self._catalog.snapshot(connection, tenant).versions(skill.manifest.id)
+        for entry in versions:
             same = entry.digest == skill.digest and not entry.removed and entry.source != BUILT_IN
             if same and skill.declared_version in (None, entry.manifest.version):
                 return Added(SkillRef(skill.manifest.id, entry.manifest.version), skill.digest, "present", entry.notes)
+        source = str(skill.path.resolve())
+        manifest = self._skills.numbered(connection, tenant, skill, source, _next_version)
+        clash = _clash(manifest, skill.digest, source, versions)
+        if clash is not None:
+            raise clash
         return None
 
     def facts(self, transaction: Transaction, tenant: str, incoming: Incoming, review: Review) -> Facts:
@@ -60,13 +69,13 @@ class Entrance:
         skill, connection = incoming.skill, transaction.connection
         catalog = self._catalog.snapshot(connection, tenant)
         versions = catalog.versions(skill.manifest.id)
-        manifest, conflict = self._numbered(transaction, tenant, incoming)
+        manifest, conflict = self._numbered(connection, tenant, incoming)
         signature: Signature | None = None
         try:
             signature = None if incoming.signature is None else parse_signature(incoming.signature)
         except SkillFileError as error:
             conflict = error
-        conflict = conflict or _expected(incoming) or _clash(manifest, incoming, versions)
+        conflict = conflict or _expected(incoming) or _clash(manifest, skill.digest, incoming.source, versions)
         current = _serving(transaction, tenant, catalog, manifest.id)
         return Facts(
             manifest=manifest,
@@ -100,10 +109,10 @@ class Entrance:
         return self._skills.enter(transaction, actor=actor, tenant=tenant, skill=incoming.skill, vouched=vouched)
 
     def _numbered(
-        self, transaction: Transaction, tenant: str, incoming: Incoming
+        self, connection: Connection, tenant: str, incoming: Incoming
     ) -> tuple[SkillManifest, ProwessError | None]:
         try:
-            return self._skills.numbered(transaction, tenant, incoming.skill, incoming.source, _next_version), None
+            return self._skills.numbered(connection, tenant, incoming.skill, incoming.source, _next_version), None
         except Conflict as conflict:
             return incoming.skill.manifest, conflict
 
@@ -119,11 +128,13 @@ def _expected(incoming: Incoming) -> ProwessError | None:
     return Conflict("locked_digest_differs", skill=skill, digest=incoming.skill.digest, expected=incoming.expected)
 
 
-def _clash(manifest: SkillManifest, incoming: Incoming, versions: tuple[CatalogEntry[Any], ...]) -> ProwessError | None:
+def _clash(
+    manifest: SkillManifest, digest: str, source: str, versions: tuple[CatalogEntry[Any], ...]
+) -> Conflict | None:
     """What the catalog says against it; that this very content is there already is nothing against it."""
-    definition = StoredSkill(served_manifest(manifest), "", incoming.skill.digest, incoming.source)
+    definition = StoredSkill(served_manifest(manifest), "", digest, source)
     try:
-        check_fits(CatalogEntry(definition, incoming.source, incoming.skill.digest), versions)
+        check_fits(CatalogEntry(definition, source, digest), versions)
     except Conflict as conflict:
         return None if conflict.code == "skill_exists" else conflict
     return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 MAX_MERGED_LINES = 20_000
@@ -119,6 +118,8 @@ def _common(base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]) -> 
 
 
 def _blocks(base: Sequence[str], other: Sequence[str]) -> list[tuple[int, int, int]]:
+    from difflib import SequenceMatcher
+
     if max(len(base), len(other)) > MAX_MERGED_LINES:
         return []  # all of it is one stretch that differs: the search takes quadratic time
     return [

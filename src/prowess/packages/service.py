@@ -81,7 +81,7 @@ class InstallService:
         """
         loaded = read_skill_folder(path)
         with self._log.database.read() as connection:
-            present = self._entrance.present(connection, tenant, loaded)
+            present = self._entrance.look_ahead(connection, tenant, loaded)
         if present is not None and read_signature(loaded.path) is None:
             return present
         settled = self._take_in(actor, tenant, path, own=True, review="auto")
@@ -224,7 +224,7 @@ class InstallService:
             }
             insert_install(transaction.connection, row)
             insert_files(transaction.connection, install_id, files_below(package.folder))
-            said: dict[str, Any] = {"source": package.source, "kind": package.kind}
+            said: dict[str, Any] = {"source": package.source, "source_kind": package.kind}
             transaction.emit("install.quarantined", tenant=tenant, actor=actor, target=install_id, **said)
         return install_id
 

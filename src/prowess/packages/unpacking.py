@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from prowess.errors import SkillFileError
-from prowess.packages.archives import is_archive, unpack
 from prowess.packages.signing import read_signature
 from prowess.skills.front_matter import read_limited
 from prowess.skills.skill_md.folder import MAX_FILE_BYTES, SKILL_MD, FolderScan, shown
@@ -49,6 +48,8 @@ def opened_package(path: str | os.PathLike[str]) -> Iterator[Package]:
             _copy(folder, copy)
             yield Package(copy, str(folder.resolve()), "folder", read_signature(folder))
             return
+        from prowess.packages.archives import is_archive, unpack  # only those wait for it who have an archive
+
         if not _is_file(place):
             raise SkillFileError("path_missing", file=shown(str(place)), line=1)
         if not is_archive(place):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
+from sqlalchemy import Connection
+
 from prowess.errors import Conflict, InvalidInput, NotFound
 from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Actor
@@ -81,7 +83,7 @@ class SkillService(Generic[D]):
             return self._catalog.snapshot(connection, tenant)
 
     def numbered(
-        self, transaction: Transaction, tenant: str, skill: LoadedSkill, source: str, next_version: NextVersion
+        self, connection: Connection, tenant: str, skill: LoadedSkill, source: str, next_version: NextVersion
     ) -> SkillManifest:
         """The manifest at the version that it gets here: the declared one, or one that the catalog finds.
 
@@ -89,11 +91,11 @@ class SkillService(Generic[D]):
         """
         if skill.declared_version is not None:
             return skill.manifest
-        versions = self._catalog.snapshot(transaction.connection, tenant).versions(skill.manifest.id)
+        versions = self._catalog.snapshot(connection, tenant).versions(skill.manifest.id)
         version = _free_version(skill.manifest, skill.digest, source, versions)
         if version is None:
             newest = SkillRef(skill.manifest.id, versions[0].manifest.version)
-            declared = stored_version(transaction.connection, tenant, newest)
+            declared = stored_version(connection, tenant, newest)
             version = next_version(versions[0].manifest if declared is None else declared.manifest, skill.manifest)
         return skill.manifest.model_copy(update={"version": version})
 
@@ -107,7 +109,7 @@ class SkillService(Generic[D]):
         ``SkillFileError`` where a file changed while it was read, and ``IntegrityError`` where somebody was faster.
         """
         versions = self._catalog.snapshot(transaction.connection, tenant).versions(skill.manifest.id)
-        manifest = self.numbered(transaction, tenant, skill, vouched.source, vouched.next_version)
+        manifest = self.numbered(transaction.connection, tenant, skill, vouched.source, vouched.next_version)
         notes, ref = notes_of(skill.manifest, skill.files), SkillRef(manifest.id, manifest.version)
         trust, signer, signature = vouched.trust, vouched.signer, vouched.signature
         stored = StoredSkill(

@@ -41,7 +41,10 @@ def test_every_command_takes_the_common_options_and_says_what_each_is(path: tupl
 
 
 def test_the_commands_are_those_of_the_contract() -> None:
-    skills = "list show why usage add remove export enable disable pin unpin check"
+    skills = (
+        "list|show|why|usage|add|remove|export|enable|disable|pin|unpin|check|install|keygen|sign|verify|lock|unlock"
+        "|rollback|lockfile|diff|merge|installs list|installs show|installs check|installs approve|installs reject"
+    )
     permissions = (
         "list grant revoke surface standing always-allow forget explain simulate test check-policy open close opened"
     )
@@ -49,7 +52,8 @@ def test_the_commands_are_those_of_the_contract() -> None:
     roles = "list show set remove assign unassign members"
     assert {
         "turn", "select", "chat", "tour", "stop", "tasks list", "tasks show", "worker", "up", "migrate", "doctor", "eval", "bench",
-        *(f"skills {name}" for name in skills.split()),
+        *(f"skills {name}" for name in skills.split("|")),
+        "keys trust", "keys list", "keys revoke",
         *(f"permissions {name}" for name in permissions.split()),
         *(f"approvals {name}" for name in approvals.split("|")),
         *(f"roles {name}" for name in roles.split()),
