@@ -7,6 +7,7 @@ An archive within an archive is a file like any other and is not opened.
 
 from __future__ import annotations
 
+import errno
 import stat
 import tarfile
 import zipfile
@@ -138,6 +139,10 @@ def _readable(limits: _Limits) -> Iterator[None]:
         LookupError,
     ) as error:
         raise limits.refusal("archive_unreadable", problem=type(error).__name__) from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place that cannot be: the archive said so
+            raise
+        raise limits.refusal("archive_unreadable", problem=type(error).__name__) from None
 
 
 def _kind(path: Path) -> str | None:
@@ -238,7 +243,7 @@ def _tar_entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, limits: _Limits
     if entry.issym() or entry.islnk():
         raise limits.refusal("archive_link", name=_shown(entry.name))
     sparse = entry.issparse() or any(key.startswith("GNU.sparse") for key in entry.pax_headers)
-    if sparse or not (entry.isreg() or entry.isdir()):
+    if sparse or entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE):
         raise limits.refusal("archive_special", name=_shown(entry.name))
     path = limits.enter(entry.name, folder=entry.isdir())
     if path is None:

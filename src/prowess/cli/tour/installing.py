@@ -52,14 +52,14 @@ def _leaving_archive(tour: Tour) -> str:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("disk-helper/SKILL.md", "---\nname: disk-helper\ndescription: Helps.\n---\nHelp.\n")
-        archive.writestr("disk-helper/../../outside.txt", "out")
+        archive.writestr("disk-helper/../../prowess-tour-outside.txt", "out")
     file = tour.folder / "disk-helper.zip"
     file.write_bytes(packed.getvalue())
     try:
         tour.app.install_skill(file)
     except SkillFileError as error:
         tour.did(say("tour.unsafe.refused", place=file.name, message=error.message(language())))
-        expect("outside", (tour.folder.parent / "outside.txt").exists(), False)
+        expect("outside", (tour.folder.parent / "prowess-tour-outside.txt").exists(), False)
         return error.code
     raise Unexpected(say("tour.unexpected", what=file.name, wanted="archive_name", got="installed"))
 
