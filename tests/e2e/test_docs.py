@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OWN = ("permissions", "models", "secrets", "approvals", "automations", "jobs", "notifications", "handing-over")
+OWN = (
+    "permissions",
+    "models",
+    "secrets",
+    "approvals",
+    "automations",
+    "jobs",
+    "notifications",
+    "handing-over",
+    "packages",
+)
 """pages that are there in both languages, with shell examples that run"""
 OWN_PAGES = tuple(f"docs/{name}{language}.md" for name in OWN for language in ("", ".zh"))
 PAGES = ("README.md", "README.zh.md", "docs/skills.md", *OWN_PAGES)

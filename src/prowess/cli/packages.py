@@ -14,6 +14,7 @@ from prowess.cli.output import (
     Json,
     Tenant,
     command,
+    language,
     opened,
     print_json,
     print_table,
@@ -78,7 +79,7 @@ def list_installs(
 ) -> None:
     """Show what was taken in, the newest first."""
     with opened(db) as app:
-        found = [item.to_json() for item in app.installs(states=state or None, limit=limit, tenant=tenant)]
+        found = [item.to_json(language()) for item in app.installs(states=state or None, limit=limit, tenant=tenant)]
     if as_json:
         print_json({"installs": found})
         return
@@ -355,7 +356,7 @@ def _show_lock(found: dict[str, Any], as_json: bool) -> None:
 
 
 def _show_install(install: Install, as_json: bool) -> None:
-    found = install.to_json()
+    found = install.to_json(language())
     if as_json:
         print_json(found)
         return

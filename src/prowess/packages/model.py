@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from prowess.kernel.clock import iso
+from prowess.messages import render
 from prowess.skills.trust import Trust
 
 SourceKind = Literal["folder", "archive"]
@@ -84,7 +85,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
-    """One skill on its way in. ``report`` is that of the levels of validation (V4), in English."""
+    """One skill on its way in. ``report`` is that of the levels of validation (V4); ``told`` gives its sentences."""
 
     id: str
     tenant: str
@@ -108,7 +109,12 @@ class Install:
     created_at: datetime
     changed_at: datetime
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self, language: str = "en") -> dict[str, Any]:
+        """The report with its sentences in ``en`` or ``zh``."""
+        issues = [_told(issue, language) for issue in self.report.get("issues", ())]
+        return {**self.report, "issues": issues}
+
+    def to_json(self, language: str = "en") -> dict[str, Any]:
         """The shape of ``prowess skills install``."""
         return {
             "id": self.id,
@@ -123,13 +129,22 @@ class Install:
             "trust": None if self.trust is None else str(self.trust),
             "signer": self.signer,
             "level": self.level,
-            "report": dict(self.report),
+            "report": self.told(language),
             "changes": None if self.changes is None else self.changes.to_json(),
             "installed_by": self.installed_by,
             "decided_by": self.decided_by,
             "created_at": iso(self.created_at),
             "changed_at": iso(self.changed_at),
         }
+
+
+def _told(issue: Mapping[str, Any], language: str) -> dict[str, Any]:
+    detail = issue.get("detail", {})
+    sentences = {
+        "message": render(f"error.{issue['code']}", language, detail),
+        "remedy": render(f"remedy.{issue['code']}", language, detail),
+    }
+    return {**{name: value for name, value in issue.items() if name != "detail"}, **sentences}
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from prowess.packages.store import (
     report_text,
     to_install,
 )
+from prowess.packages.telling import checked_values, why_not
 from prowess.packages.unpacking import Package, files_below, lay_out, opened_package, private_folder
 from prowess.skills.service import Added
 from prowess.skills.skill_md import read_skill_folder
@@ -87,7 +88,7 @@ class InstallService:
         settled = self._take_in(actor, tenant, path, own=True, review="auto")
         if settled.added is not None:
             return settled.added
-        raise _why_not(settled)
+        raise why_not(settled.install, settled.issues, settled.error)
 
     def install(
         self,
@@ -261,7 +262,7 @@ class InstallService:
             if incoming is not None:
                 facts = self._entrance.facts(transaction, tenant, incoming, review)
                 decision, ref = decide(facts), (facts.manifest.id, facts.manifest.version)
-            values = _checked_values(proof, incoming, decision) | {"skill_id": ref[0], "version": ref[1]}
+            values = checked_values(proof, incoming, decision) | {"skill_id": ref[0], "version": ref[1]}
             self._move(transaction, actor, install, before, InstallState.CHECKED, proof.report.verdict, values)
             state = InstallState.REJECTED if decision is None else decision.state
             reason = "check_failed" if decision is None else decision.reason
@@ -342,40 +343,6 @@ def _coming(package: Package, proof: Proof, own: bool, expected: str | None) -> 
         return None
     verdict = proof.report.verdict
     return Incoming(proof.skill, package.folder, package.source, package.signature, verdict, own, expected)
-
-
-def _checked_values(proof: Proof, incoming: Incoming | None, decision: Decision | None) -> dict[str, Any]:
-    report = proof.report.to_json()
-    if decision is not None:
-        report["issues"] = report["issues"] + [issue.to_json() for issue in decision.findings]
-    values: dict[str, Any] = {"report": report_text(report)}
-    if incoming is not None:
-        values["digest"] = incoming.skill.digest
-    if decision is not None:
-        values |= {
-            "trust": str(decision.trust),
-            "signer": decision.signer,
-            "permission_level": decision.level,
-            "changes": report_text(decision.changes.to_json()),
-        }
-    return values
-
-
-def _why_not(settled: _Settled) -> ProwessError:
-    """The error that says why an added folder does not serve."""
-    install = settled.install
-    if install.state is InstallState.AWAITING_APPROVAL:
-        new = [] if install.changes is None else [" ".join(item) for item in install.changes.wider]
-        return Conflict("install_waits", install=install.id, skill=install.skill, reason=install.reason, new=new)
-    if settled.error is not None:
-        return settled.error
-    faults = [issue for issue in settled.issues if issue.severity == "error"]
-    if not faults:
-        return Conflict("install_decided", install=install.id, state=str(install.state))
-    first = faults[0]
-    more = {"faults": len(faults)} if len(faults) > 1 else {}
-    file = os.path.join(install.source, first.file)  # noqa: PTH118 - the name may be one that no path can hold
-    return SkillFileError(first.code, file=file, line=first.line, install=install.id, **{**first.detail, **more})
 
 
 def _require(row: Row[Any] | None, install_id: str) -> Row[Any]:

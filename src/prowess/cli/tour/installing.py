@@ -38,7 +38,7 @@ def _whole_disk(tour: Tour) -> tuple[str, str]:
     tour.did(say("tour.unsafe.folder"))
     install = tour.app.install_skill(_folder(tour, UNSAFE, "1.0.0", "  filesystem:\n    read: ['/**']"))
     expect("state", str(install.state), "rejected")
-    issue = next(item for item in install.report["issues"] if item["severity"] == "error")
+    issue = next(item for item in install.told(language())["issues"] if item["severity"] == "error")
     expect("code", issue["code"], "permission_wildcard")
     place = f"{issue['file']}:{issue['line']}"
     expect("place", place, "prowess.yaml:4")
