@@ -354,7 +354,7 @@ def test_the_tour_shows_every_step(run: Run) -> None:
     assert [step["name"] for step in told["steps"]] == [
         "plan-goal", "resume-after-restart", "recall-denied", "recall-granted", "recall-revoked", "hidden-skill",
         "reminder-delivered", "reminder-cancelled", "reminder-revoked", "approval-once", "automation-session",
-        "audit-verified",
+        "unsafe-skill-rejected", "audit-verified",
     ]  # fmt: skip
     assert all(step["ok"] and step["shows"] for step in told["steps"])
 

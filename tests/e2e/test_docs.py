@@ -25,6 +25,7 @@ OWN = (
     "sandbox",
     "skill-security",
     "scripts",
+    "packages",
 )
 """pages that are there in both languages, with shell examples that run"""
 TOLD = ("sandbox-network",)

@@ -17,6 +17,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "system": ("migrate", "doctor", "eval", "bench"),
     "working": ("worker", "up"),
     "skills": ("skills",),
+    "packages": ("keys",),
     "permissions": ("permissions",),
     "approvals": ("approvals",),
     "quotas": ("quotas",),

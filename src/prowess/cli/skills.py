@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prowess.cli import packages
 from prowess.cli.output import (
     FAILED,
     Agent,
@@ -46,6 +47,7 @@ ForAgent = Annotated[str | None, typer.Option("--agent", help="For this agent.")
 OneVersion = Annotated[str | None, typer.Option("--version", help="Only this version.")]
 
 LEVELS = ("syntax", "behavior", "security", "all")
+FORMS = ("standard", "rich", "exact")
 
 
 def skill_to_json(entry: Any, *, status: str) -> dict[str, Any]:
@@ -63,6 +65,8 @@ def skill_to_json(entry: Any, *, status: str) -> dict[str, Any]:
         "scopes": [str(scope) for scope in manifest.scopes],
         "source": entry.source,
         "digest": entry.digest,
+        "trust": str(entry.trust),
+        "signer": entry.signer,
         "summary": manifest.description,
         "requirements": [item.model_dump(mode="json") for item in manifest.requirements],
         "notes": notes_of(entry.notes),
@@ -295,16 +299,16 @@ def export(
     skill: SkillId,
     destination: Annotated[str, typer.Argument(help="Folder that gets the skill's folder.")] = ".",
     version: OneVersion = None,
-    form: Annotated[str, typer.Option("--form", help="standard, or rich: one SKILL.md that holds everything.")] = (
-        "standard"
-    ),
+    form: Annotated[
+        str, typer.Option("--form", help="standard, rich (one SKILL.md that holds everything) or exact.")
+    ] = ("standard"),
     db: Db = None,
     as_json: Json = False,
     tenant: Tenant = "default",
 ) -> None:
     """Write a skill as a folder."""
-    if form not in ("standard", "rich"):
-        raise InvalidInput("bad_choice", field="form", known=["standard", "rich"])
+    if form not in FORMS:
+        raise InvalidInput("bad_choice", field="form", known=list(FORMS))
     with opened(db) as app:
         path = app.export_skill(skill, destination, version=version, form=form, tenant=tenant)  # type: ignore[arg-type]
     if as_json:
@@ -468,3 +472,6 @@ def _print_report(line: str) -> None:
         show(f"{issue['file']}:{issue['line']}: {severity} {issue['code']}{say('colon')}{issue['message']}")
         if issue["severity"] != "info":
             show(f"    {issue['remedy']}")
+
+
+packages.register_skills(app)

@@ -21,6 +21,7 @@ from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.delegation import Delegations
 from prowess.runtime.facade.memory import Memories
 from prowess.runtime.facade.notifications import Notifications
+from prowess.runtime.facade.packages import Packages
 from prowess.runtime.facade.permissions import Permissions
 from prowess.runtime.facade.quotas import Quotas
 from prowess.runtime.facade.records import Records
@@ -48,6 +49,7 @@ class Prowess(
     Quotas,
     Memories,
     Skills,
+    Packages,
     Secrets,
     Working,
     Notifications,

@@ -52,6 +52,7 @@ from prowess.kernel.names import normalise_skill_name
 from prowess.memory.service import MemoryService
 from prowess.runtime.automating import AutomationParts, join_automations
 from prowess.runtime.declared import Declared
+from prowess.runtime.packaging import PackageParts, join_packages
 from prowess.runtime.scripts import InstalledSkills, ScriptParts, join_scripts
 from prowess.runtime.settings import ENGINES, Options
 from prowess.runtime.viewing import Views
@@ -123,6 +124,7 @@ class Parts:
     stopping: StopService
     stops: Stops
     scripts: ScriptParts
+    packages: PackageParts
 
 
 def wire(url: str, options: Options) -> Parts:
@@ -209,6 +211,7 @@ def _join(
     }
     approval_keeper = ApprovalKeeper(log, approvals)
     views = Views(log, reader, policies, mode)
+    skill_service, validation = SkillService(log, catalog), ValidationService(database, clock, ids)
     declared, roots = Declared(views, surfaces), Roots(options.watch_roots)
     automations = join_automations(log, ids, chat, secrets, ledger, declared, roots)
     dispatcher.handling.proposals = automations.proposals
@@ -233,8 +236,8 @@ def _join(
         grants=GrantService(log, ids),
         memory=memory,
         catalog=catalog,
-        skills=SkillService(log, catalog),
-        validation=ValidationService(database, clock, ids),
+        skills=skill_service,
+        validation=validation,
         sessions=SessionService(log, ids),
         engine=engine,
         reader=reader,
@@ -263,6 +266,7 @@ def _join(
         stopping=StopService(log, TurnHalter(ids, writer, approvals), stops),
         stops=stops,
         scripts=scripts,
+        packages=join_packages(log, ids, catalog, skill_service, validation, scripts.sandbox),
     )
 
 

@@ -3,6 +3,7 @@
 - Without a choice a skill is enabled.
 - A skill disabled by the user or for the agent is no candidate: the intersection decides.
 - A version that is rolled out in part serves the users on its side, another one the others; a draft serves nobody.
+- A version that the operator locked the skill to serves everybody, whatever they are pinned to.
 - A pinned version serves in place of the current one; the user's pin goes before the agent's. A pin to a version that
   was removed leaves no candidate rather than another version.
 """
@@ -67,6 +68,8 @@ def _serving(
     catalog: Catalog[D], entry: CatalogEntry[D], pins: dict[str, str], sample: Sample
 ) -> CatalogEntry[D] | None:
     skill_id = entry.manifest.id
+    if skill_id in catalog.locked:
+        return entry
     version = pins.get(skill_id)
     if version is not None:
         pinned = catalog.get(skill_id, version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,10 +16,12 @@ from sqlalchemy import Connection
 
 from prowess.errors import Conflict
 from prowess.kernel.canonical import text_digest
+from prowess.skills.locks import SkillLock, locks_of
 from prowess.skills.manifest import SkillKind, SkillManifest
 from prowess.skills.names import SkillRef, Version
 from prowess.skills.notes import served_notes
 from prowess.skills.store import StoredSkill, catalog_revision, stored_skills
+from prowess.skills.trust import Trust
 
 
 class HasManifest(Protocol):
@@ -53,6 +55,9 @@ class CatalogEntry(Generic[D]):
     removed: bool = False
     rollout: int = 100
     """percent of users whom it serves; 0: a draft"""
+    trust: Trust = Trust.BUILT_IN
+    signer: str | None = None
+    """the id of the key that vouches for it"""
 
     @property
     def manifest(self) -> SkillManifest:
@@ -63,11 +68,17 @@ class CatalogEntry(Generic[D]):
 class Catalog(Generic[D]):
     """An immutable snapshot: id → versions, newest first."""
 
-    def __init__(self, entries: Iterable[CatalogEntry[D]], broken: Iterable[SkillRef] = ()) -> None:
+    def __init__(
+        self,
+        entries: Iterable[CatalogEntry[D]],
+        broken: Iterable[SkillRef] = (),
+        locks: Mapping[str, SkillLock] | None = None,
+    ) -> None:
         """Raises ``Conflict`` for what cannot stand beside each other; see ``check_fits``.
 
         ``broken``: versions that are in use and cannot be read. A skill whose current version is one of them has none:
-        an older version does not take its place.
+        an older version does not take its place. The same holds for a skill that is locked to a version which is
+        removed, unreadable or of other content than the lock says (U11).
         """
         skills: dict[str, dict[str, CatalogEntry[D]]] = {}
         for entry in entries:
@@ -78,14 +89,20 @@ class Catalog(Generic[D]):
         unread: dict[str, list[str]] = {}
         for ref in broken:
             unread.setdefault(ref.id, []).append(ref.version)
-        current = (_current(versions.values(), unread.get(name, ())) for name, versions in self._skills.items())
+        locks = locks or {}
+        current = (
+            _locked(versions, locks[name]) if name in locks else _current(versions.values(), unread.get(name, ()))
+            for name, versions in self._skills.items()
+        )
         self._current = {entry.manifest.id: entry for entry in current if entry is not None}
         self.entries = tuple(self._current.values())
         """the current version of each skill, by id: one and the same tuple for as long as the snapshot serves"""
 
+        self.locked = frozenset(locks)
+        """skills whose current version serves everybody, whatever they are pinned to"""
         self.partial = frozenset(
             skill_id
-            for skill_id in self._current
+            for skill_id in self._current.keys() - self.locked
             if any(entry.rollout < FULL and not entry.removed for entry in self._skills[skill_id].values())
         )
         """skills that serve some users in another version than others, or not at all"""
@@ -95,7 +112,10 @@ class Catalog(Generic[D]):
         return self._skills.get(skill_id, {}).get(version)
 
     def current(self, skill_id: str) -> CatalogEntry[D] | None:
-        """The newest stable version that was not removed; the newest pre-release where none is stable (T6)."""
+        """The newest stable version that was not removed; the newest pre-release where none is stable (T6).
+
+        Where the skill is locked, the version that it is locked to (U11).
+        """
         return self._current.get(skill_id)
 
     def versions(self, skill_id: str) -> tuple[CatalogEntry[D], ...]:
@@ -139,7 +159,7 @@ class CatalogService(Generic[D]):
             return known[1]
         stored = stored_skills(connection, tenant)
         installed = self._entries(stored.readable)
-        catalog = Catalog([*self._built_in, *self._fitting(installed)], stored.broken)
+        catalog = Catalog([*self._built_in, *self._fitting(installed)], stored.broken, locks_of(connection, tenant))
         with self._lock:
             self._snapshots[tenant] = (revision, catalog)
         return catalog
@@ -158,7 +178,16 @@ class CatalogService(Generic[D]):
         """An installed version as it would serve, whatever else is there."""
         definition = self._from_stored(stored)
         notes = served_notes(stored, definition.manifest.kind)
-        return CatalogEntry(definition, stored.source, stored.digest, notes, stored.removed, stored.rollout)
+        return CatalogEntry(
+            definition,
+            stored.source,
+            stored.digest,
+            notes,
+            stored.removed,
+            stored.rollout,
+            stored.trust,
+            stored.signer,
+        )
 
     def _entries(self, installed: Iterable[StoredSkill]) -> list[CatalogEntry[D]]:
         """The installed versions. The name of a tool belongs to one skill: another that claims it gives no tool.
@@ -216,6 +245,12 @@ def _current(newest_first: Iterable[CatalogEntry[D]], broken: Iterable[str] = ()
     if found is None:
         return None
     return None if any(_goes_before(version, found.manifest.version) for version in broken) else found
+
+
+def _locked(versions: Mapping[str, CatalogEntry[D]], lock: SkillLock) -> CatalogEntry[D] | None:
+    """The version that a lock names, if it is still there as it was."""
+    entry = versions.get(lock.version)
+    return entry if entry is not None and not entry.removed and entry.digest == lock.digest else None
 
 
 def _goes_before(version: str, current: str) -> bool:

@@ -38,6 +38,12 @@ class Version:
         """Whether it carries no pre-release part."""
         return self._key[3]
 
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Major, minor and patch."""
+        major, minor, patch, *_ = self._key
+        return major, minor, patch
+
     def next_patch(self) -> Version:
         """The next stable patch version."""
         major, minor, patch, *_ = self._key

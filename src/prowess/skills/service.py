@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection
 
 from prowess.errors import Conflict, InvalidInput, NotFound
 from prowess.events.log import EventLog, Transaction
@@ -23,6 +23,7 @@ from prowess.skills.catalog import (
     check_fits,
     tool_of,
 )
+from prowess.skills.locks import delete_lock, locks_of
 from prowess.skills.manifest import SkillKind, SkillManifest
 from prowess.skills.names import SkillRef, Version
 from prowess.skills.notes import notes_of
@@ -40,25 +41,45 @@ from prowess.skills.store import (
     insert_skill,
     mark_removed,
     set_rollout,
+    set_trust,
     skill_file_rows,
     stored_skills,
+    stored_version,
     upsert_binding,
 )
+from prowess.skills.trust import Trust
 
 D = TypeVar("D", bound=HasManifest)
-
-MAX_LOST_RACES = 20
-"""of adding one skill while others add versions of it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What ``add`` came to: ``state`` is ``added``, ``present`` (nothing to do) or ``restored``."""
+    """What adding came to: ``state`` is ``added``, ``present`` (nothing to do) or ``restored``."""
 
     ref: SkillRef
     digest: str
     state: Literal["added", "present", "restored"]
     notes: tuple[str, ...]
+
+
+NextVersion = Callable[[SkillManifest, SkillManifest], str]
+"""(the newest version's manifest, the new one) → the version that the new one gets"""
+
+
+def next_patch(old: SkillManifest, _new: SkillManifest) -> str:
+    """The next patch, whatever changed."""
+    return Version(old.version).next_patch().text
+
+
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """Where a version comes from and what vouches for it, and how files that name no version are numbered."""
+
+    source: str
+    trust: Trust = Trust.COMMUNITY
+    signer: str | None = None
+    signature: str | None = None
+    next_version: NextVersion = next_patch
 
 
 class SkillService(Generic[D]):
@@ -73,56 +94,69 @@ class SkillService(Generic[D]):
         with self._log.database.read() as connection:
             return self._catalog.snapshot(connection, tenant)
 
-    def add(self, *, actor: Actor, tenant: str, skill: LoadedSkill, source: str) -> Added:
-        """Take a folder into the catalog, files included.
+    def numbered(
+        self, connection: Connection, tenant: str, skill: LoadedSkill, source: str, next_version: NextVersion
+    ) -> SkillManifest:
+        """The manifest at the version that it gets here: the declared one, or one that the catalog finds.
 
-        A folder that names no version gets the next free patch version. Raises ``Conflict``
-        (``skill_digest_differs``, ``skill_name_taken``, ``tool_name_taken``, ``skill_from_elsewhere``), and
-        ``SkillFileError`` where a file changed while it was read.
+        Raises ``Conflict('skill_from_elsewhere')``.
         """
-        files = [StoredFile(file.path, file.executable, file.sha256, file.read()) for file in skill.files]
-        # What runs scripts tries itself when it is first needed: here, and not while a transaction is open.
-        self._catalog.entry(StoredSkill(skill.manifest, "", "", source, scripts=python_scripts(skill.scripts)))
-        for _ in range(MAX_LOST_RACES):
-            with suppress(IntegrityError):  # somebody else added a version at the same moment; it is there now
-                return self._add(actor, tenant, skill, files, source)
-        return self._add(actor, tenant, skill, files, source)
+        if skill.declared_version is not None:
+            return skill.manifest
+        versions = self._catalog.snapshot(connection, tenant).versions(skill.manifest.id)
+        version = _free_version(skill.manifest, skill.digest, source, versions)
+        if version is None:
+            newest = SkillRef(skill.manifest.id, versions[0].manifest.version)
+            declared = stored_version(connection, tenant, newest)
+            version = next_version(versions[0].manifest if declared is None else declared.manifest, skill.manifest)
+        return skill.manifest.model_copy(update={"version": version})
 
-    def _add(self, actor: Actor, tenant: str, skill: LoadedSkill, files: list[StoredFile], source: str) -> Added:
-        paths = [file.path for file in files]
-        notes, scripts = notes_of(skill.manifest, paths), python_scripts(paths)
-        with self._log.transaction(tenant) as transaction:
-            catalog = self._catalog.snapshot(transaction.connection, tenant)
-            versions = catalog.versions(skill.manifest.id)
-            manifest = skill.manifest
-            if skill.declared_version is None:
-                version = _free_version(manifest, skill.digest, source, versions)
-                manifest = manifest.model_copy(update={"version": version})
-            ref = SkillRef(manifest.id, manifest.version)
-            stored = StoredSkill(manifest, skill.body, skill.digest, source, notes, scripts=scripts)
-            entry = self._catalog.entry(stored)
-            try:
-                check_fits(entry, versions)
-            except Conflict as conflict:
-                if conflict.code != "skill_exists":
-                    raise
-                return self._present(transaction, actor, tenant, ref, versions, skill.digest)
-            check_tool_free(entry, catalog)
-            insert_skill(transaction.connection, tenant, stored, files, added_by=actor.id, at_ms=transaction.now_ms)
-            bump_catalog(transaction.connection, tenant)
-            transaction.emit("skill.added", tenant=tenant, actor=actor, skill=ref, source=source, digest=skill.digest)
-            return Added(ref, skill.digest, "added", entry.notes)
+    def try_out(self, skill: LoadedSkill, source: str) -> CatalogEntry[D]:
+        """The entry a skill would be; not within a transaction: what runs scripts tests itself when asked first."""
+        return self._catalog.entry(StoredSkill(skill.manifest, "", "", source, scripts=python_scripts(skill.scripts)))
+
+    def enter(
+        self, transaction: Transaction, *, actor: Actor, tenant: str, skill: LoadedSkill, vouched: Vouched
+    ) -> Added:
+        """Take a skill into the catalog, files included, in the transaction of whoever has checked it (V).
+
+        A folder that names no version gets the next one (``vouched.next_version``). Raises ``Conflict``
+        (``skill_digest_differs``, ``skill_name_taken``, ``tool_name_taken``, ``skill_from_elsewhere``),
+        ``SkillFileError`` where a file changed while it was read, and ``IntegrityError`` where somebody was faster.
+        """
+        catalog = self._catalog.snapshot(transaction.connection, tenant)
+        versions = catalog.versions(skill.manifest.id)
+        manifest = self.numbered(transaction.connection, tenant, skill, vouched.source, vouched.next_version)
+        ref = SkillRef(manifest.id, manifest.version)
+        stored = _stored(manifest, skill, vouched)
+        entry = self._catalog.entry(stored)
+        try:
+            check_fits(entry, versions)
+        except Conflict as conflict:
+            if conflict.code != "skill_exists":
+                raise
+            return self._present(transaction, actor, tenant, ref, versions, stored)
+        check_tool_free(entry, catalog)
+        files = [StoredFile(file.path, file.executable, file.sha256, file.read()) for file in skill.files]
+        insert_skill(transaction.connection, tenant, stored, files, added_by=actor.id, at_ms=transaction.now_ms)
+        bump_catalog(transaction.connection, tenant)
+        said: dict[str, Any] = {"source": vouched.source, "digest": skill.digest}
+        said |= {"trust": str(vouched.trust), "signer": vouched.signer}
+        transaction.emit("skill.added", tenant=tenant, actor=actor, skill=ref, **said)
+        return Added(ref, skill.digest, "added", entry.notes)
 
     def remove(self, *, actor: Actor, tenant: str, skill: str, version: str | None = None) -> int:
         """Take one or all versions out of use; returns how many. Running sessions keep theirs; adding again restores.
 
-        Raises ``NotFound`` (``skill_not_found``, ``version_not_found``), ``InvalidInput('skill_built_in')``.
+        A lock goes with the whole skill. Raises ``NotFound`` (``skill_not_found``, ``version_not_found``),
+        ``InvalidInput('skill_built_in')``, ``Conflict('version_locked')``.
         """
         with self._log.transaction(tenant) as transaction:
             entry = self._require(transaction, tenant, skill, version)
             if entry.source == BUILT_IN:
                 raise InvalidInput("skill_built_in", skill=entry.manifest.id)
             skill_id = entry.manifest.id
+            self._free_lock(transaction, tenant, skill_id, version)
             count = mark_removed(transaction.connection, tenant, skill_id, version, transaction.now_ms)
             bump_catalog(transaction.connection, tenant)
             transaction.emit("skill.removed", tenant=tenant, actor=actor, target=skill_id, version=version, count=count)
@@ -209,6 +243,17 @@ class SkillService(Generic[D]):
             entry = find_entry(self._catalog.snapshot(connection, tenant), skill, version)
             return skill_file_rows(connection, tenant, entry.manifest.id, entry.manifest.version)
 
+    @staticmethod
+    def _free_lock(transaction: Transaction, tenant: str, skill_id: str, version: str | None) -> None:
+        """A version that is locked stays: without it the skill would serve nobody."""
+        lock = locks_of(transaction.connection, tenant).get(skill_id)
+        if lock is None:
+            return
+        if version is None:
+            delete_lock(transaction.connection, tenant, skill_id)
+        elif version == lock.version:
+            raise Conflict("version_locked", skill=skill_id, version=version)
+
     def _require(self, transaction: Transaction, tenant: str, skill: str, version: str | None) -> CatalogEntry[D]:
         return find_entry(self._catalog.snapshot(transaction.connection, tenant), skill, version)
 
@@ -228,16 +273,21 @@ class SkillService(Generic[D]):
         tenant: str,
         ref: SkillRef,
         versions: tuple[CatalogEntry[D], ...],
-        digest: str,
+        stored: StoredSkill,
     ) -> Added:
         known = next(entry for entry in versions if entry.manifest.version == ref.version)
+        digest, trust = stored.digest, stored.trust
+        better = trust is Trust.VERIFIED and known.signer != stored.signer
+        if known.removed or better:  # a signature that came later counts; one that is not shown again is not lost
+            set_trust(transaction.connection, tenant, ref, trust, stored.signer, stored.signature)
+            bump_catalog(transaction.connection, tenant)
+        said: dict[str, Any] = {"source": known.source, "digest": digest, "trust": str(trust), "signer": stored.signer}
         if not known.removed:
+            if better:
+                transaction.emit("skill.vouched", tenant=tenant, actor=actor, skill=ref, **said)
             return Added(ref, digest, "present", known.notes)
         mark_removed(transaction.connection, tenant, ref.id, ref.version, None)
-        bump_catalog(transaction.connection, tenant)
-        transaction.emit(
-            "skill.added", tenant=tenant, actor=actor, skill=ref, source=known.source, digest=digest, restored=True
-        )
+        transaction.emit("skill.added", tenant=tenant, actor=actor, skill=ref, restored=True, **said)
         return Added(ref, digest, "restored", known.notes)
 
 
@@ -278,6 +328,21 @@ def _selected_safely(manifest: SkillManifest) -> SkillManifest:
     )
 
 
+def _stored(manifest: SkillManifest, skill: LoadedSkill, vouched: Vouched) -> StoredSkill:
+    paths = [file.path for file in skill.files]
+    return StoredSkill(
+        manifest,
+        skill.body,
+        skill.digest,
+        vouched.source,
+        notes_of(skill.manifest, paths),
+        scripts=python_scripts(paths),
+        trust=vouched.trust,
+        signer=vouched.signer,
+        signature=vouched.signature,
+    )
+
+
 def check_tool_free(entry: CatalogEntry[D], catalog: Catalog[D]) -> None:
     """Raises ``Conflict('tool_name_taken')`` where another skill gives a tool of that name."""
     tool, skill_id = tool_of(entry.definition), entry.manifest.id
@@ -286,8 +351,13 @@ def check_tool_free(entry: CatalogEntry[D], catalog: Catalog[D]) -> None:
             raise Conflict("tool_name_taken", tool=tool, skill=skill_id, other=other.manifest.id)
 
 
-def _free_version(manifest: SkillManifest, digest: str, source: str, versions: tuple[CatalogEntry[D], ...]) -> str:
-    """The version of a folder that names none: the one it has, or the next patch where it is the same place, changed.
+def _free_version(
+    manifest: SkillManifest,
+    digest: str,
+    source: str,
+    versions: tuple[CatalogEntry[D], ...],
+) -> str | None:
+    """The version of a folder that names none: the one it has; ``None``, the next, where the same place has changed.
 
     From another place it may be another skill of that name, and which one serves would depend on the order (C08).
     """
@@ -299,4 +369,4 @@ def _free_version(manifest: SkillManifest, digest: str, source: str, versions: t
     newest = versions[0]
     if newest.source not in (source, BUILT_IN):
         raise Conflict("skill_from_elsewhere", skill=manifest.id, source=source, other=newest.source)
-    return Version(newest.manifest.version).next_patch().text
+    return None

@@ -27,6 +27,7 @@ from prowess.skills.manifest import SkillManifest
 from prowess.skills.skill_md.fields import KEPT_KEY, UNVERSIONED
 from prowess.skills.skill_md.folder import (
     FOREIGN_NAMES,
+    GENERATED_FILES,
     GENERATED_FOLDERS,
     MAX_FILE_BYTES,
     MAX_FILES,
@@ -284,7 +285,7 @@ def _check_resources(files: tuple[SkillFile, ...], target: str) -> None:
         parts = file.path.split("/")
         if _UNSAFE_PATH.search(file.path) or {"", ".", ".."}.intersection(parts) or file.path in seen:
             raise SkillFileError("file_name", file=target, line=1, name=ascii(file.path).strip("'"))
-        if parts[0] in GENERATED_FOLDERS or file.path == METADATA_JSON or FOREIGN_NAMES.intersection(parts):
+        if parts[0] in GENERATED_FOLDERS or file.path in GENERATED_FILES or FOREIGN_NAMES.intersection(parts):
             raise SkillFileError("path_reserved", file=target, line=1, name=file.path)
         if file.size > MAX_FILE_BYTES:
             raise SkillFileError("file_too_large", file=file.path, line=1, size=file.size, limit=MAX_FILE_BYTES)

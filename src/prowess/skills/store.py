@@ -34,6 +34,7 @@ from prowess.db.statements import Statement, among, upsert
 from prowess.kernel.canonical import compact_json
 from prowess.skills.manifest import SkillManifest
 from prowess.skills.names import SkillRef
+from prowess.skills.trust import Trust
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,9 @@ skill_versions = Table(
     instant("added_at"),
     instant("removed_at", nullable=True),
     Column("rollout", Integer),
+    Column("trust", Text),
+    Column("signer", Text),
+    Column("signature", Text),
 )
 
 skill_files = Table(
@@ -128,6 +132,11 @@ class StoredSkill:
     """percent of users whom it serves; 0: a draft"""
     scripts: tuple[str, ...] = ()
     """paths of its Python files in ``scripts/``"""
+    trust: Trust = Trust.COMMUNITY
+    signer: str | None = None
+    """the id of the key that vouches for it, where ``trust`` is ``verified``"""
+    signature: str | None = None
+    """the text of ``prowess.sig`` that came with it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +200,18 @@ def stored_skills(connection: Connection, tenant: str) -> StoredSkills:
     return found
 
 
+def stored_version(connection: Connection, tenant: str, ref: SkillRef) -> StoredSkill | None:
+    """One installed version as its files declare it; none where it is not there or cannot be read."""
+    of = (skill_versions.c.skill_id == ref.id, skill_versions.c.version == ref.version)
+    row = connection.execute(_VERSIONS.where(*of), {"tenant": tenant}).first()
+    own = (skill_files.c.skill_id == ref.id, skill_files.c.version == ref.version)
+    scripts = connection.scalars(_SCRIPTS.where(*own).with_only_columns(skill_files.c.path), {"tenant": tenant})
+    try:
+        return None if row is None else _to_stored(row, tuple(sorted(scripts)))
+    except (ValueError, TypeError):
+        return None
+
+
 def insert_skill(
     connection: Connection,
     tenant: str,
@@ -212,6 +233,9 @@ def insert_skill(
         "added_by": added_by,
         "added_at": at_ms,
         "rollout": None if skill.rollout == 100 else skill.rollout,
+        "trust": str(skill.trust),
+        "signer": skill.signer,
+        "signature": skill.signature,
     }
     connection.execute(insert(skill_versions).inline(), row)
     rows = [
@@ -234,6 +258,16 @@ def mark_removed(connection: Connection, tenant: str, skill_id: str, version: st
     return connection.execute(statement.values(removed_at=at_ms)).rowcount
 
 
+def set_trust(
+    connection: Connection, tenant: str, ref: SkillRef, trust: Trust, signer: str | None, signature: str | None
+) -> None:
+    """Change what vouches for a version."""
+    statement = update(skill_versions).where(
+        skill_versions.c.tenant == tenant, skill_versions.c.skill_id == ref.id, skill_versions.c.version == ref.version
+    )
+    connection.execute(statement.values(trust=str(trust), signer=signer, signature=signature))
+
+
 def set_rollout(connection: Connection, tenant: str, ref: SkillRef, percent: int) -> None:
     """Change whom a version serves."""
     statement = update(skill_versions).where(
@@ -250,6 +284,14 @@ def skill_file_rows(connection: Connection, tenant: str, skill_id: str, version:
         .order_by(skill_files.c.path)
     )
     return [StoredFile(row.path, row.executable, row.sha256, row.content) for row in connection.execute(query)]
+
+
+def file_digests(connection: Connection, tenant: str, skill_id: str, version: str) -> dict[str, str]:
+    """Path → SHA-256 of the files of a version, without their content."""
+    query = select(skill_files.c.path, skill_files.c.sha256).where(
+        skill_files.c.tenant == tenant, skill_files.c.skill_id == skill_id, skill_files.c.version == version
+    )
+    return {row.path: row.sha256 for row in connection.execute(query)}
 
 
 def bindings_for(connection: Connection, tenant: str, user: str, agent: str) -> list[Binding]:
@@ -296,5 +338,8 @@ def _to_stored(row: Row[Any], scripts: tuple[str, ...]) -> StoredSkill:
         tuple(json.loads(row.notes)),
         row.removed_at is not None,
         100 if row.rollout is None else row.rollout,
-        scripts=scripts,
+        scripts,
+        Trust.COMMUNITY if row.trust is None else Trust(row.trust),
+        row.signer,
+        row.signature,
     )

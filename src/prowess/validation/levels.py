@@ -7,14 +7,22 @@ all methods: level 2. Commands that run anything (a shell, an interpreter) are e
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
+
+from prowess.skills.trust import Trust
 
 if TYPE_CHECKING:
     from prowess.skills.manifest import SkillManifest
 
 SOURCE_CAPS = {"frequency": 2, "self_heal": 2, "user_correction": 1, "manual": 4}
 """By ``trigger_source``: how a skill came to be (seed 003, 2.4.2)"""
-TRUST_CAPS = {"builtin": 4, "verified": 3, "community": 2, "generated": 2}
+TRUST_CAPS: Mapping[str, int] = {
+    Trust.BUILT_IN: 4,
+    Trust.VERIFIED: 3,
+    Trust.COMMUNITY: 2,
+    Trust.GENERATED: 2,
+}
 """By trust: shipped with Prowess; signed and reviewed; installed from elsewhere; learnt by Prowess"""
 UNKNOWN_CAP = 1
 """Of a source or a trust that nobody named"""

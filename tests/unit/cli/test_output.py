@@ -41,7 +41,10 @@ def test_every_command_takes_the_common_options_and_says_what_each_is(path: tupl
 
 
 def test_the_commands_are_those_of_the_contract() -> None:
-    skills = "list show why usage add remove export enable disable pin unpin check"
+    skills = (
+        "list|show|why|usage|add|remove|export|enable|disable|pin|unpin|check|install|keygen|sign|verify|lock|unlock"
+        "|rollback|lockfile|diff|merge|installs list|installs show|installs check|installs approve|installs reject"
+    )
     permissions = (
         "list grant revoke surface standing always-allow forget explain simulate test check-policy open close opened"
     )
@@ -50,7 +53,8 @@ def test_the_commands_are_those_of_the_contract() -> None:
     assert {
         "turn", "select", "chat", "tour", "stop", "tasks list", "tasks show", "worker", "up", "migrate", "doctor", "eval", "bench",
         *(f"quotas {name}" for name in ("list", "set", "remove", "usage")),
-        *(f"skills {name}" for name in skills.split()), "skills advisories show", "skills advisories update",
+        *(f"skills {name}" for name in skills.split("|")), "skills advisories show", "skills advisories update",
+        "keys trust", "keys list", "keys revoke",
         *(f"permissions {name}" for name in permissions.split()),
         *(f"approvals {name}" for name in approvals.split("|")),
         *(f"roles {name}" for name in roles.split()),

@@ -60,5 +60,5 @@ def test_the_story_is_told_in_chinese(run: Run) -> None:
     assert told.exit_code == 0
     assert "── recall-denied：没有授权，什么也不读" in told.stdout
     assert "lin 允许 memory-recall 使用 memory:read" in told.stdout
-    assert "12 步中 12 步成功" in told.stdout
+    assert "13 步中 13 步成功" in told.stdout
     assert told.stderr == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import permutations
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.kit import interview, manual, tool
 from prowess.errors import Conflict
 from prowess.skills.bindings import bound_entries, is_enabled
 from prowess.skills.catalog import BUILT_IN, Catalog, CatalogEntry, CatalogService
+from prowess.skills.locks import SkillLock
 from prowess.skills.store import Binding
 
 Entry = CatalogEntry[Any]
@@ -171,3 +173,11 @@ def test_t6_one_no_is_enough() -> None:
     assert is_enabled("deploy", [by_user("apple", enabled=False)])
     assert not is_enabled("deploy", [by_user(), for_agent(enabled=False)])
     assert not is_enabled("deploy", [by_user(enabled=False), for_agent()])
+
+
+def test_u11_a_lock_chooses_and_hides_no_version_from_a_running_session() -> None:
+    entries = [entry("x", version) for version in ("1.0.0", "1.1.0")]
+    lock = SkillLock("x", "1.0.0", entries[0].digest, "operator", datetime(2026, 1, 1, tzinfo=UTC))
+    catalog = Catalog(entries, (), {"x": lock})
+    assert catalog.current("x") is entries[0]
+    assert catalog.get("x", "1.1.0") is entries[1]

@@ -53,7 +53,7 @@ def test_v6_requirements_count_too() -> None:
 
 def test_v6_l10_caps() -> None:
     assert SOURCE_CAPS == {"frequency": 2, "self_heal": 2, "user_correction": 1, "manual": 4}
-    assert TRUST_CAPS == {"builtin": 4, "verified": 3, "community": 2, "generated": 2}
+    assert TRUST_CAPS == {"built_in": 4, "verified": 3, "community": 2, "generated": 2}
     assert [cap_for(None), cap_for("manual"), cap_for("stranger"), cap_for("manual", "stranger")] == [4, 4, 1, 1]
     assert [cap_for("manual", "community"), cap_for("user_correction", "generated")] == [2, 1]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prowess.cli.output import dim, language, print_json, say, show, visible
-from prowess.cli.tour import hiding, talking, working
+from prowess.cli.tour import hiding, installing, talking, working
 from prowess.cli.tour.story import Tour, Unexpected, expect
 from prowess.errors import ProwessError
 
@@ -27,6 +27,7 @@ STEPS: tuple[tuple[str, Callable[[Tour], str]], ...] = (
     ("reminder-revoked", working.reminder_revoked),
     ("approval-once", working.approval_once),
     ("automation-session", working.automation_session),
+    ("unsafe-skill-rejected", installing.unsafe_skill_rejected),
     ("audit-verified", working.audit_verified),
 )
 

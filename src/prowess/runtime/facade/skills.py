@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
-from prowess.errors import Denied, InvalidInput, NotFound
+from prowess.errors import InvalidInput, NotFound
 from prowess.events.model import Actor
 from prowess.kernel.ids import check_id
 from prowess.kernel.text import check_text
@@ -16,7 +17,6 @@ from prowess.runtime.why import WhyNot, why_not
 from prowess.skills.catalog import BUILT_IN, CatalogEntry
 from prowess.skills.manifest import ChatScope
 from prowess.skills.service import Added, find_entry
-from prowess.skills.skill_md import read_skill_folder
 from prowess.skills.skill_writer import Form
 from prowess.skills.staging.service import Staged
 from prowess.skills.store import Binding
@@ -98,26 +98,17 @@ class Skills(Facade):
             return skill_usage(connection, tenant, since)
 
     def add_skill(self, path: str | Path, *, tenant: str = DEFAULT_TENANT) -> Added:
-        """Take a skill folder into the catalog. See ``SkillService.add``.
+        """Take a folder of one's own into the catalog, through the checks. See ``install_skill`` for any other.
 
-        Raises ``SkillFileError``, ``Conflict``, ``Denied('skill_rejected')`` for what level 3 rejects (V3).
+        Raises ``SkillFileError`` for what cannot be read and for the first fault that a check found, ``Conflict``
+        where it does not fit the catalog, and ``Conflict('install_waits')`` where a person has to approve what is new.
         """
-        loaded = read_skill_folder(path)
-        report, row = self._parts.validation.judge(loaded.path, tenant=tenant, expected=loaded.digest)
-        if not report.ok:
-            self._parts.validation.keep(row)
-            first = report.issues[0]
-            place = {"file": first.file, "line": first.line, "rule": first.code}
-            raise Denied("skill_rejected", skill=loaded.manifest.id, **place)
-        source = str(loaded.path.resolve())
-        added = self._parts.skills.add(actor=OPERATOR, tenant=tenant, skill=loaded, source=source)
-        self._parts.validation.keep(row)
-        return added
+        return self._parts.packages.installs.add(actor=OPERATOR, tenant=tenant, path=path)
 
     def check_skill(self, path: str | Path, *, trust: str | None = None, tenant: str = DEFAULT_TENANT) -> Report:
         """What level 3 says of a skill folder, kept for the same bytes and rules (V3, V4, C72).
 
-        ``trust``: where it comes from, ``builtin``, ``verified``, ``community`` or ``generated``; it caps what may be
+        ``trust``: where it comes from, ``built_in``, ``verified``, ``community`` or ``generated``; it caps what may be
         asked for (V6). Raises ``InvalidInput('advisories_invalid')``.
         """
         return self._parts.validation.check(path, tenant=tenant, trust=trust)
@@ -140,10 +131,16 @@ class Skills(Facade):
         destination: str | Path,
         *,
         version: str | None = None,
-        form: Form = "standard",
+        form: Form | Literal["exact"] = "standard",
         tenant: str = DEFAULT_TENANT,
     ) -> Path:
-        """Write a skill as a folder below ``destination``; ``form`` as in ``docs/skills.md``."""
+        """Write a skill as a folder below ``destination``; ``form`` as in ``docs/skills.md``.
+
+        ``exact``: byte by byte as it was installed, so that its digest is the same and a later ``merge_skills`` knows
+        what an edit of it comes from.
+        """
+        if form == "exact":
+            return self._parts.packages.comparer.export_exact(tenant, skill, version, Path(destination))
         return self._parts.skills.export(
             tenant=tenant, skill=skill, version=version, destination=Path(destination), form=form
         )

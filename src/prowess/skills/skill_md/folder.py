@@ -1,8 +1,9 @@
 """The files of a skill folder, and the folders of a tree that are skills (S1, S7; C05, C07, C13).
 
-A skill is everything below its folder except what is generated (``validation/``, ``quality/``, ``metadata.json``) and
-what belongs to other programs (``.git``, ``node_modules``, ``.venv``, ``__pycache__``). What is excepted has no part in
-the digest and is never staged or run. A SKILL.md further down is one of the skill's files, not a second skill.
+A skill is everything below its folder except what is generated (``validation/``, ``quality/``, ``metadata.json``,
+``prowess.sig``) and what belongs to other programs (``.git``, ``node_modules``, ``.venv``, ``__pycache__``). What is
+excepted has no part in the digest and is never staged or run. A SKILL.md further down is one of the skill's files,
+not a second skill.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ PROWESS_YAML = "prowess.yaml"
 FOREIGN_NAMES = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 GENERATED_FOLDERS = frozenset({"validation", "quality"})
 METADATA_JSON = "metadata.json"
+SIGNATURE_FILE = "prowess.sig"
+GENERATED_FILES = frozenset({METADATA_JSON, SIGNATURE_FILE})
 TEMPORARY_PREFIX = ".prowess-tmp-"
 
 
@@ -136,7 +139,7 @@ class FolderScan:
 
     def _visit(self, entry: os.DirEntry[str], prefix: str) -> None:
         name = entry.name
-        if name in FOREIGN_NAMES or (not prefix and name == METADATA_JSON):
+        if name in FOREIGN_NAMES or (not prefix and name in GENERATED_FILES):
             return
         if not _good_name(name):
             self._note("file_name", self.folder, name=ascii(name).strip("'"))

@@ -1,0 +1,1 @@
+"""Taking skills in from outside: archives, signatures, trust, quarantine and approval, locks and rollback (U11)."""
