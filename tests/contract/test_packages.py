@@ -300,7 +300,8 @@ def test_v3_what_exceeds_the_cap_of_its_trust_is_refused_with_the_line(app: Prow
     app.trust_key(key.with_name("key.pub"), name="acme")
     assert app.install_skill(signed(write(permissions=HIGH), key)).state == "awaiting_approval"
     learned = app.install_skill(write(name="learned", trigger_source="user_correction", permissions=HOST))
-    assert (learned.trust, learned.reason) == ("generated", "permission_level_high")
+    assert (learned.trust, learned.reason) == ("generated", "check_failed")
+    assert "sec_level_over_cap" in {item["code"] for item in learned.told()["issues"]}
 
 
 def test_u11_a_revoked_key_lowers_what_it_signed_and_quarantines_what_asks_too_much(

@@ -55,14 +55,15 @@ def test_s6_s7_a_folder_enters_the_catalog_whole(app: Prowess, write: Write) -> 
     (folder / "scripts" / "go.sh").write_bytes(b"#!/bin/sh\necho go\n")
     (folder / "scripts" / "go.sh").chmod(0o755)
     (folder / "assets").mkdir()
-    (folder / "assets" / "raw.bin").write_bytes(bytes(range(256)))
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+    (folder / "assets" / "raw.png").write_bytes(picture)
     added = app.add_skill(folder)
     assert added.ref == ("deploy", "1.2.0")
     assert (added.state, added.notes) == ("added", ("scripts_not_run",))
     assert added.digest == read_skill_folder(folder).digest
     files = {file.path: file for file in app._parts.skills.files("default", "deploy")}
-    assert set(files) == {"SKILL.md", "assets/raw.bin", "scripts/go.sh"}
-    assert files["assets/raw.bin"].content == bytes(range(256))
+    assert set(files) == {"SKILL.md", "assets/raw.png", "scripts/go.sh"}
+    assert files["assets/raw.png"].content == picture
     assert files["scripts/go.sh"].executable
     assert not files["SKILL.md"].executable
     assert app.skill("deploy").notes == ("scripts_not_run",)

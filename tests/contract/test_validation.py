@@ -11,7 +11,7 @@ from tests.unit.validation.security.kit import write
 
 import prowess
 from prowess.db.engine import Database
-from prowess.errors import Denied
+from prowess.errors import SkillFileError
 from prowess.kernel.clock import ManualClock
 from prowess.kernel.ids import SequentialIds
 from prowess.validation.service import ValidationService
@@ -77,9 +77,9 @@ def test_v3_a_critical_skill_never_gets_into_the_catalog(url: str, tmp_path: Pat
     folder = write(tmp_path / "demo", {"SKILL.md": SKILL, "scripts/a.sh": script})
     with prowess.open(url) as app:
         before = [entry.manifest.id for entry in app.skills()]
-        with pytest.raises(Denied) as refused:
+        with pytest.raises(SkillFileError) as refused:
             app.add_skill(folder)
-        assert refused.value.code == "skill_rejected"
-        assert (refused.value.detail["rule"], refused.value.detail["line"]) == ("sec_reverse_shell", 2)
+        assert refused.value.code == "sec_reverse_shell"
+        assert (refused.value.detail["file"], refused.value.detail["line"]) == (str(folder / "scripts" / "a.sh"), 2)
         assert [entry.manifest.id for entry in app.skills()] == before
         assert app.check_skill(folder).verdict == "reject"
