@@ -24,9 +24,7 @@ HOST = "collect.example"
 
 
 def unsafe_skill_rejected(tour: Tour) -> str:
-    """A script that sends a key away, a skill that asks for the whole disk, an archive that leaves its folder, an
-    update that wants more.
-    """
+    """A script that steals, a skill that asks for the whole disk, an archive that leaves its folder, a wider update."""
     with tour.open():
         tour.app.add_skill(_folder(tour, INSTALLED, "1.0.0"))
         before = _served(tour)
