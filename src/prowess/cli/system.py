@@ -76,6 +76,7 @@ def _examine(db: str | None) -> Iterator[dict[str, str]]:
     yield _model()
     yield from _law()
     yield _secrets()
+    yield from _mounts(db)
     yield _row("isolation", "warn", say("doctor.no_isolation"))
     yield _terminal()
     chosen = next((f"{name}={os.environ[name]}" for name in LANGUAGE_VARIABLES if os.environ.get(name)), "")
@@ -174,6 +175,21 @@ def _secrets() -> dict[str, str]:
         if error.code == "secret_key_missing" and not os.environ.get(KEY_FILE_VARIABLE):
             return _row("secrets", "warn", say("doctor.no_key"), "key")
         return _refused("secrets", "missing", error)
+
+
+def _mounts(db: str | None) -> Iterator[dict[str, str]]:
+    """Whether mounted servers want to be looked at; nothing where none is mounted, or the database cannot be asked."""
+    from prowess.runtime.keeping import describe_database, mounts_in
+    from prowess.runtime.settings import database_url
+
+    try:
+        describe_database(database_url(db))
+        found = mounts_in(database_url(db))
+    except ProwessError:
+        return
+    if found.mounted:
+        state = "warn" if found.waiting or found.failing else "ok"
+        yield _row("mounts", state, say("doctor.mounts_shown", **found._asdict()), "mounts")
 
 
 def _refused(check: str, state: str, error: ProwessError) -> dict[str, str]:

@@ -20,6 +20,7 @@ from prowess.runtime.facade.approvals import Approvals
 from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.delegation import Delegations
 from prowess.runtime.facade.memory import Memories
+from prowess.runtime.facade.mounts import Mounts
 from prowess.runtime.facade.notifications import Notifications
 from prowess.runtime.facade.permissions import Permissions
 from prowess.runtime.facade.quotas import Quotas
@@ -48,6 +49,7 @@ class Prowess(
     Memories,
     Skills,
     Secrets,
+    Mounts,
     Working,
     Notifications,
     Records,
@@ -69,6 +71,7 @@ class Prowess(
         """Stop what runs in this process and let go of the database."""
         self._parts.worker.close()
         self._parts.job_engine.close()
+        self._parts.mounts.close()
         self._parts.stops.close()
         self._parts.database.close()
 

@@ -20,6 +20,7 @@ from prowess.access.capabilities import META_TOOLS
 from prowess.access.model import ApprovalMode
 from prowess.access.surface import SKILL_GROUP_SUFFIX
 from prowess.errors import InvalidInput
+from prowess.kernel.untrusted import Untrusted
 from prowess.memory.model import MemoryHit
 from prowess.secrets.model import SecretSlot
 from prowess.skills.manifest import SkillKind, SkillManifest
@@ -31,6 +32,11 @@ MAX_TOOL_CALLS_PER_TURN = 4
 MAX_JOB_ATTEMPTS = 10
 
 _TOOL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_MOUNTED_ID = re.compile(rf"([a-z0-9]+(?:-[a-z0-9]+)*)/{_TOOL_ID.pattern}")
+"""``server/tool`` (ruling 12.21); only tools of an MCP server have a ``/`` in their name"""
+
+SERVER_GROUP_PREFIX = "mcp:"
+"""before a server's name: the tool group of its tools. A declared group's name cannot hold a ``:``"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +180,24 @@ class CancelToken:
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[], object]] = []
 
     def cancel(self) -> None:
         """Ask the handler to stop."""
-        self._event.set()
+        with self._lock:
+            self._event.set()
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def then(self, listener: Callable[[], object]) -> None:
+        """Have ``listener`` called once the handler should stop, at once where it should; for one that waits."""
+        with self._lock:
+            if not self._event.is_set():
+                self._listeners.append(listener)
+                return
+        listener()
 
     @property
     def cancelled(self) -> bool:
@@ -240,6 +260,10 @@ class ToolSkill:
     resource: Callable[[Any], str | None] | None = None
     """validated input → what the call acts on: an address, a path, a command (ruling 12.32). Then grants and policies
     can be for some resources, and an "always allow" binds this one; without it, it binds the very arguments (U5)"""
+    server: str | None = None
+    """the MCP server that it is mounted from; then its id is ``server/tool``, and it is in the group ``mcp:server``"""
+    described: Untrusted | None = None
+    """what nobody vouches for says of it: quoted to the model in the tool's schema, and shown nowhere else (X7)"""
 
     @cached_property
     def matchers(self) -> Matchers:
@@ -347,10 +371,15 @@ def check_group(group: ToolGroup) -> None:
     wrong = None
     if not _TOOL_ID.fullmatch(group.name) or group.name.endswith(SKILL_GROUP_SUFFIX):
         wrong = "name"
-    elif not group.tools or not all(_TOOL_ID.fullmatch(tool) for tool in group.tools) or META_TOOLS & set(group.tools):
+    elif not group.tools or not all(map(is_tool_id, group.tools)) or META_TOOLS & set(group.tools):
         wrong = "tools"
     if wrong is not None:
         raise InvalidInput("tool_group", group=group.name, field=wrong, suffix=SKILL_GROUP_SUFFIX)
+
+
+def is_tool_id(name: str) -> bool:
+    """Whether a tool can have this name: one of ours, or ``server/tool``."""
+    return (_TOOL_ID.fullmatch(name) or _MOUNTED_ID.fullmatch(name)) is not None
 
 
 _KINDS: dict[type, SkillKind] = {
@@ -380,13 +409,20 @@ def check_definition(definition: SkillDefinition) -> None:
 
 def _check_tool(tool: ToolSkill) -> None:
     bounds = {
-        "tool_id": _TOOL_ID.fullmatch(tool.tool_id) is not None and tool.tool_id not in META_TOOLS,
+        "tool_id": _is_id_of(tool) and tool.tool_id not in META_TOOLS,
         "timeout": MIN_TOOL_TIMEOUT <= tool.timeout <= MAX_TOOL_TIMEOUT,
         "max_calls_per_turn": 1 <= tool.max_calls_per_turn <= MAX_TOOL_CALLS_PER_TURN,
     }
     for name, holds in bounds.items():
         if not holds:
             raise InvalidInput("tool_bounds", skill=tool.manifest.id, field=name)
+
+
+def _is_id_of(tool: ToolSkill) -> bool:
+    if tool.server is None:
+        return _TOOL_ID.fullmatch(tool.tool_id) is not None
+    found = _MOUNTED_ID.fullmatch(tool.tool_id)
+    return found is not None and found.group(1) == tool.server
 
 
 def _check_background(skill: BackgroundSkill) -> None:

@@ -16,10 +16,14 @@ logger = logging.getLogger(__name__)
 
 
 class ToolFailure(Exception):
-    """A call that brought no result. ``code``: ``timeout``, ``tool_error``, ``invalid_output``."""
+    """A call that brought no result. ``code``: ``timeout``, ``tool_error``, ``invalid_output``, or a handler's own.
 
-    def __init__(self, code: str) -> None:
+    ``said``: what the other side said of it, quoted, for the model alone.
+    """
+
+    def __init__(self, code: str, said: str = "") -> None:
         self.code = code
+        self.said = said
         super().__init__(code)
 
 
@@ -63,6 +67,8 @@ def execute(
     if thread.is_alive():
         context.cancel.cancel()
         raise ToolFailure("timeout")
+    if isinstance(box.get("error"), ToolFailure):
+        raise box["error"]
     if "error" in box:
         # The exception's own text may quote the input, so only its type is logged (R3).
         logger.warning("tool %s raised %s", tool.tool_id, type(box["error"]).__name__)
