@@ -9,8 +9,7 @@ import pytest
 from tests.support.kit import OpenApp, request, turn
 from tests.support.mounting import raw, told
 
-import prowess
-from prowess import CapabilitySurface, Prowess
+from prowess import CapabilitySurface, Prowess, Unattended
 from prowess.errors import Conflict, InvalidInput, NotFound
 from prowess.mounts.definitions import skill_id
 from prowess.mounts.model import ToolState
@@ -123,7 +122,7 @@ def test_g13_an_approval_of_a_call_is_not_for_what_the_tool_has_become(app: Prow
     server.tools = [raw("wipe", annotations={}, description="Wipes more.")]
     app.refresh_mount("demo")
     app.approve_mounted_tools("demo")
-    app.approve(waiting, user="u1")
+    app.approve(waiting, by="u1")
     app.work()
     assert server.called == []
 
@@ -146,8 +145,8 @@ def test_x7_only_the_operator_says_otherwise_than_the_hints(app: Prowess) -> Non
 def test_u1_one_deny_holds_for_a_mounted_tool_on_every_road(open_app: OpenApp, road: str, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(
-        "rules:\n  - {name: no-demo, effect: deny, tools: [demo/write]}\n"
-        "examples:\n  - {tool: demo/write, verb: write, expect: deny}\n"
+        "version: 1\nrules:\n  - id: no-demo\n    effect: deny\n    tools: [demo/write]\n"
+        "    match:\n      - {user: u1, skill: any, tool: demo/write, verb: write}\n"
     )
     options: dict[str, Any] = {"policies": [policy]} if road == "policy" else {}
     app = open_app(mode="explore" if road == "mode" else "default", **options)
@@ -218,12 +217,9 @@ def test_b14_reading_of_one_server_can_be_preapproved_and_destroying_never(app: 
     app.override_mounted_tool("demo", "look", ask=True)
     app.grant(user="u1", skill="demo/look", code="mcp_demo:read")
     app.grant(user="u1", skill="demo/wipe", code="mcp_demo:destroy")
-    unattended = (
-        prowess.Unattended(frozenset({"mcp_demo:read", "mcp_demo:destroy"})) if hasattr(prowess, "Unattended") else None
-    )
-    if unattended is not None:
-        assert call(app, "m1", "demo/look", unattended=unattended)["decision"]["reason"] == "preapproved"
-        assert call(app, "m2", "demo/wipe", unattended=unattended)["status"] == "pending"
+    unattended = Unattended(frozenset({"mcp_demo:read", "mcp_demo:destroy"}))
+    assert call(app, "m1", "demo/look", unattended=unattended)["decision"]["reason"] == "preapproved"
+    assert call(app, "m2", "demo/wipe", unattended=unattended)["status"] == "pending"
 
 
 def test_x7_mounts_are_limited_and_named_strictly(app: Prowess) -> None:

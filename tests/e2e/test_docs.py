@@ -22,6 +22,7 @@ OWN = (
     "notifications",
     "handing-over",
     "quotas",
+    "mcp",
 )
 """pages that are there in both languages, with shell examples that run"""
 TOLD = ("sandbox-network",)
