@@ -17,8 +17,10 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from prowess.kernel.canonical import canonical_json
 from prowess.mounts.cleaning import depth_of
 
-MAX_STEPS = 50_000
+MAX_STEPS = 10_000
 """keywords looked at for one value"""
+MAX_NESTED = 60
+"""keywords inside one another: far from where the interpreter, and the library's own code below it, give up"""
 MAX_ARGUMENTS = 200_000
 """bytes of canonical JSON"""
 MAX_VALUE_DEPTH = 64
@@ -58,7 +60,7 @@ def faults(value: Any, schema: Mapping[str, Any]) -> list[tuple[tuple[str | int,
 
     from referencing import Registry
 
-    _steps.left = MAX_STEPS
+    _steps.left, _steps.depth = MAX_STEPS, 0
     validator = _validator()(schema, registry=Registry())
     found = islice(validator.iter_errors(value), MAX_FAULTS)
     return [(tuple(error.absolute_path), str(error.validator)) for error in found]
@@ -116,9 +118,13 @@ def _validator() -> Callable[..., Any]:
 def _counted(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         _steps.left -= 1
-        if _steps.left < 0:
-            raise TooManySteps
-        yield from keyword(validator, value, instance, schema) or ()
+        _steps.depth += 1
+        try:
+            if _steps.left < 0 or _steps.depth > MAX_NESTED:
+                raise TooManySteps
+            yield from keyword(validator, value, instance, schema) or ()
+        finally:
+            _steps.depth -= 1
 
     return check
 

@@ -57,7 +57,7 @@ def test_x7_schemas_that_hide_or_refer_outside_cannot_be_used() -> None:
         "no schema",
     ):
         assert read_listing(raw("a", inputSchema=schema)).fault == "schema"
-    assert read_listing(raw("a", inputSchema={"type": "object", "title": "x" * 70_000})).fault == "too_large"
+    assert read_listing(raw("a", inputSchema={"type": "object", "const": "x" * 40_000})).fault == "too_large"
     deep: dict[str, object] = {"type": "object"}
     for _ in range(40):
         deep = {"type": "object", "properties": {"a": deep}}
@@ -87,6 +87,8 @@ def test_x7_no_schema_takes_for_ever() -> None:
     with pytest.raises(TooManySteps):
         faults({}, bomb)
     assert schema_fault(bomb, arguments=True)
+    wide = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 9} for n in range(6)}
+    assert schema_fault({"type": "object", "$ref": "#/$defs/d0", "$defs": {**wide, "d6": {}}}, arguments=True)
     assert schema_fault({"type": "object", "$ref": "#"}, arguments=True)
     # A pattern of a stranger is not run.
     assert faults({"a": "a" * 40 + "!"}, {"properties": {"a": {"pattern": "^(a+)+$"}}}) == []
