@@ -136,6 +136,12 @@ class VoiceError(ProwessError):
     http_status = 502
 
 
+class MountError(ProwessError):
+    """A mounted server could not be reached, or did not say what it has to say."""
+
+    http_status = 502
+
+
 class DeliveryError(ProwessError):
     """A notification was not delivered: the receiver could not be reached, or did not answer with a 2xx."""
 

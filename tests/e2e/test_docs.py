@@ -26,6 +26,7 @@ OWN = (
     "skill-security",
     "scripts",
     "packages",
+    "mcp",
 )
 """pages that are there in both languages, with shell examples that run"""
 TOLD = ("sandbox-network",)

@@ -23,6 +23,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "quotas": ("quotas",),
     "roles": ("roles",),
     "secrets": ("secrets",),
+    "mounts": ("mounts",),
     "memory": ("memory",),
     "jobs": ("jobs",),
     "automations": ("automations",),

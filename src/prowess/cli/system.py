@@ -77,6 +77,7 @@ def _examine(db: str | None) -> Iterator[dict[str, str]]:
     yield from _law()
     yield _secrets()
     yield _isolation()
+    yield from _mounts(db)
     yield _terminal()
     chosen = next((f"{name}={os.environ[name]}" for name in LANGUAGE_VARIABLES if os.environ.get(name)), "")
     yield _row("locale", "ok", f"{language()} ({chosen})" if chosen else language())
@@ -189,6 +190,21 @@ def _isolation() -> dict[str, str]:
     if sandbox.isolation == "reduced":
         return _row("isolation", "warn", shown, "reduced")
     return _row("isolation", "warn", f"{shown}: {fault}", "isolation") if fault else _row("isolation", "ok", shown)
+
+
+def _mounts(db: str | None) -> Iterator[dict[str, str]]:
+    """Whether mounted servers want to be looked at; nothing where none is mounted, or the database cannot be asked."""
+    from prowess.runtime.keeping import describe_database, mounts_in
+    from prowess.runtime.settings import database_url
+
+    try:
+        describe_database(database_url(db))
+        found = mounts_in(database_url(db))
+    except ProwessError:
+        return
+    if found.mounted:
+        state = "warn" if found.waiting or found.failing else "ok"
+        yield _row("mounts", state, say("doctor.mounts_shown", **found._asdict()), "mounts")
 
 
 def _refused(check: str, state: str, error: ProwessError) -> dict[str, str]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect, text
 from prowess.db.engine import Database
 from prowess.errors import StorageError
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013")
 """Every schema revision that this program knows, oldest first; equals the files in ``migrations/versions`` (tested)."""
 
 HEAD = REVISIONS[-1]

@@ -17,7 +17,7 @@ from prowess.packages.changes import changes_between, file_changes
 from prowess.packages.compatibility import breaks, needed_version
 from prowess.packages.merging import FileContent, Files, MergedFile, merge_files
 from prowess.packages.unpacking import files_below, lay_out, opened_package, private_folder
-from prowess.skills.catalog import BUILT_IN, CatalogEntry, CatalogService, HasManifest
+from prowess.skills.catalog import CatalogEntry, CatalogService, HasManifest, is_installed
 from prowess.skills.front_matter import read_limited
 from prowess.skills.names import Version
 from prowess.skills.service import find_entry
@@ -121,7 +121,7 @@ class Comparer(Generic[D]):
         """
         with self._log.database.read() as connection:
             entry = find_entry(self._catalog.snapshot(connection, tenant), skill, version)
-        if entry.source == BUILT_IN:
+        if not is_installed(entry.source):
             raise InvalidInput("skill_built_in", skill=entry.manifest.id)
         folder = destination / entry.manifest.id
         if os.path.lexists(folder):
@@ -141,7 +141,7 @@ class Comparer(Generic[D]):
             versions = self._catalog.snapshot(connection, tenant).versions(skill_id)
         wanted = named or own.base or own.skill.declared_version
         for entry in versions:
-            if entry.source != BUILT_IN and wanted is not None and wanted in (entry.manifest.version, entry.digest):
+            if is_installed(entry.source) and wanted is not None and wanted in (entry.manifest.version, entry.digest):
                 return entry
         raise NotFound("merge_base_missing", skill=skill_id, base=(wanted or "")[:80])
 
@@ -160,7 +160,7 @@ class Comparer(Generic[D]):
         skill, _, version = named.partition("@")
         with self._log.database.read() as connection:
             entry = find_entry(self._catalog.snapshot(connection, tenant), normalise_skill_name(skill), version or None)
-        if entry.source == BUILT_IN:
+        if not is_installed(entry.source):
             raise InvalidInput("skill_built_in", skill=entry.manifest.id)
         with private_folder() as private:
             folder = private / entry.manifest.id

@@ -16,7 +16,7 @@ from prowess.packages.deciding import Decision, Facts, Review
 from prowess.packages.signing import Signature, parse_signature
 from prowess.packages.store import keys_of
 from prowess.packages.unpacking import Package
-from prowess.skills.catalog import BUILT_IN, Catalog, CatalogEntry, CatalogService, check_fits
+from prowess.skills.catalog import Catalog, CatalogEntry, CatalogService, check_fits, is_installed
 from prowess.skills.manifest import SkillManifest
 from prowess.skills.names import SkillRef, Version
 from prowess.skills.service import Added, SkillService, Vouched, check_tool_free, served_manifest
@@ -64,7 +64,7 @@ class Entrance:
         """
         versions = self._catalog.snapshot(connection, tenant).versions(skill.manifest.id)
         for entry in versions:
-            same = entry.digest == skill.digest and not entry.removed and entry.source != BUILT_IN
+            same = entry.digest == skill.digest and not entry.removed and is_installed(entry.source)
             if same and skill.declared_version in (None, entry.manifest.version):
                 return Added(SkillRef(skill.manifest.id, entry.manifest.version), skill.digest, "present", entry.notes)
         source = str(skill.path.resolve())
@@ -162,7 +162,7 @@ def _tool_taken(entry: CatalogEntry[Any], catalog: Catalog[Any]) -> Conflict | N
 def _serving(transaction: Transaction, tenant: str, catalog: Catalog[Any], skill_id: str) -> StoredSkill | None:
     """The version that serves now, as its files declare it; none for a built-in skill."""
     current = catalog.current(skill_id)
-    if current is None or current.source == BUILT_IN:
+    if current is None or not is_installed(current.source):
         return None
     return stored_version(transaction.connection, tenant, SkillRef(skill_id, current.manifest.version))
 
@@ -173,7 +173,7 @@ def _predecessor(
     """The version in use that this one follows, as its files declare it: the highest below it."""
     own = Version(manifest.version)
     for entry in versions:
-        if not entry.removed and entry.source != BUILT_IN and Version(entry.manifest.version) < own:
+        if not entry.removed and is_installed(entry.source) and Version(entry.manifest.version) < own:
             stored = stored_version(transaction.connection, tenant, SkillRef(manifest.id, entry.manifest.version))
             return None if stored is None else stored.manifest
     return None

@@ -18,7 +18,7 @@ from prowess.events.log import EventLog, Transaction
 from prowess.events.model import Actor
 from prowess.kernel.clock import iso
 from prowess.kernel.names import is_skill_name, normalise_skill_name
-from prowess.skills.catalog import BUILT_IN, Catalog, CatalogEntry, CatalogService, HasManifest
+from prowess.skills.catalog import Catalog, CatalogEntry, CatalogService, HasManifest, is_installed
 from prowess.skills.front_matter import read_limited
 from prowess.skills.locks import SkillLock, delete_lock, locks_of, put_lock
 from prowess.skills.names import SkillRef, Version
@@ -119,7 +119,7 @@ class RevisionService(Generic[D]):
         """What serves now: ``{"format", "skills": [{"id", "version", "digest", "source", "signer"}]}``."""
         with self._log.database.read() as connection:
             catalog = self._catalog.snapshot(connection, tenant)
-        entries = [entry for entry in catalog if entry.source != BUILT_IN]
+        entries = [entry for entry in catalog if is_installed(entry.source)]
         locked = [
             LockedSkill(entry.manifest.id, entry.manifest.version, entry.digest, entry.source, entry.signer)
             for entry in entries
@@ -134,7 +134,7 @@ class RevisionService(Generic[D]):
     @staticmethod
     def _put(transaction: Transaction, actor: Actor, tenant: str, entry: CatalogEntry[D], why: str) -> SkillLock:
         ref = SkillRef(entry.manifest.id, entry.manifest.version)
-        if entry.source == BUILT_IN:
+        if not is_installed(entry.source):
             raise InvalidInput("skill_built_in", skill=ref.id)
         put_lock(
             transaction.connection,

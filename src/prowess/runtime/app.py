@@ -20,6 +20,7 @@ from prowess.runtime.facade.approvals import Approvals
 from prowess.runtime.facade.chat import Chats
 from prowess.runtime.facade.delegation import Delegations
 from prowess.runtime.facade.memory import Memories
+from prowess.runtime.facade.mounts import Mounts
 from prowess.runtime.facade.notifications import Notifications
 from prowess.runtime.facade.packages import Packages
 from prowess.runtime.facade.permissions import Permissions
@@ -51,6 +52,7 @@ class Prowess(
     Skills,
     Packages,
     Secrets,
+    Mounts,
     Working,
     Notifications,
     Records,
@@ -73,6 +75,7 @@ class Prowess(
         self._parts.scripts.close()
         self._parts.worker.close()
         self._parts.job_engine.close()
+        self._parts.mounts.close()
         self._parts.stops.close()
         self._parts.database.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from prowess.automation.jobs.store import count_overdue
 from prowess.db.clock import postgres_clock
@@ -11,6 +12,7 @@ from prowess.db.engine import Database
 from prowess.db.schema import HEAD, REVISIONS, current_revision, migrate
 from prowess.errors import StorageError
 from prowess.kernel.clock import SystemClock, to_ms
+from prowess.mounts.store import count_mounts
 
 OVERDUE = timedelta(minutes=1)
 
@@ -31,6 +33,24 @@ def overdue_jobs(url: str) -> int:
         clock = SystemClock() if database.dialect == "sqlite" else postgres_clock(database)
         with database.read() as connection:
             return count_overdue(connection, to_ms(clock.now() - OVERDUE))
+    finally:
+        database.close()
+
+
+class MountCounts(NamedTuple):
+    """How many servers are mounted, how many tools wait to be approved, how many servers could not be reached."""
+
+    mounted: int
+    waiting: int
+    failing: int
+
+
+def mounts_in(url: str) -> MountCounts:
+    """Of all tenants. Raises ``StorageError``."""
+    database = Database(url)
+    try:
+        with database.read() as connection:
+            return MountCounts(*count_mounts(connection))
     finally:
         database.close()
 

@@ -50,6 +50,8 @@ from prowess.kernel.clock import Clock, SystemClock
 from prowess.kernel.ids import IdSource, RandomIds
 from prowess.kernel.names import normalise_skill_name
 from prowess.memory.service import MemoryService
+from prowess.mounts.connections import Connections
+from prowess.mounts.service import MountService
 from prowess.runtime.automating import AutomationParts, join_automations
 from prowess.runtime.declared import Declared
 from prowess.runtime.packaging import PackageParts, join_packages
@@ -120,6 +122,7 @@ class Parts:
     approval_keeper: ApprovalKeeper
     notifications: NotificationService
     hooks: HookService
+    mounts: MountService
     delegation: DelegationService
     stopping: StopService
     stops: Stops
@@ -203,6 +206,9 @@ def _join(
     ledger, background = JobLedger(log, ids), BackgroundGate(log, reader, engine.rights, guards)
     notifications = NotificationService(log, ids, ledger)
     hooks = HookService(log, ids, secrets, _notifier(options))
+    allowlist = Allowlist.of(options.outgoing_hosts)
+    mounts = MountService(log, secrets, Connections(allowlist), allowlist)
+    catalog.mounted = mounts.entries
     runners: dict[Task, Runner] = {
         Task.SKILL: SkillRunner(log, background, memory, secrets, budgets),
         Task.CALL: CallRunner(engine),
@@ -262,6 +268,7 @@ def _join(
         approval_keeper=approval_keeper,
         notifications=notifications,
         hooks=hooks,
+        mounts=mounts,
         delegation=delegation,
         stopping=StopService(log, TurnHalter(ids, writer, approvals), stops),
         stops=stops,

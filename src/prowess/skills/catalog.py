@@ -39,13 +39,15 @@ D = TypeVar("D", bound=HasManifest)
 
 BUILT_IN = "built-in"
 _INSTALLED = {SkillKind.PROMPT, SkillKind.TOOL}
+MOUNTED_PREFIX = "mcp:"
+"""before the name of the MCP server that a tool is mounted from"""
 FULL = 100
 """percent"""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry(Generic[D]):
-    """One version of one skill. ``source`` is ``built-in`` or where it was installed from."""
+    """One version of one skill. ``source``: ``built-in``, ``mcp:<server>``, or where it was installed from."""
 
     definition: D
     source: str
@@ -143,6 +145,9 @@ class CatalogService(Generic[D]):
         self._snapshots: dict[str, tuple[int, Catalog[D]]] = {}
         self._lock = threading.Lock()
         self._empty = Catalog(self._built_in)
+        self.mounted: Callable[[Connection, str], Iterable[CatalogEntry[D]]] = _nothing
+        """(connection, tenant) → entries that stand above what is installed, set by the composition root; whoever
+        changes them bumps the catalog"""
 
     @property
     def built_in(self) -> Catalog[D]:
@@ -158,19 +163,24 @@ class CatalogService(Generic[D]):
         if known is not None and known[0] == revision:
             return known[1]
         stored = stored_skills(connection, tenant)
-        installed = self._entries(stored.readable)
-        catalog = Catalog([*self._built_in, *self._fitting(installed)], stored.broken, locks_of(connection, tenant))
+        mounted = list(self._fitting(self.mounted(connection, tenant), self._empty))
+        taken = {entry.manifest.id for entry in mounted}
+        above = Catalog([*self._built_in, *mounted])
+        broken = [ref for ref in stored.broken if ref.id not in taken]
+        installed = self._fitting(self._entries(stored.readable), above)
+        catalog = Catalog([*self._built_in, *mounted, *installed], broken, locks_of(connection, tenant))
         with self._lock:
             self._snapshots[tenant] = (revision, catalog)
         return catalog
 
-    def _fitting(self, installed: Iterable[CatalogEntry[D]]) -> Iterator[CatalogEntry[D]]:
-        """Those whose name no built-in skill has taken since; the others are logged and wait until it is free again."""
-        for entry in installed:
+    @staticmethod
+    def _fitting(entries: Iterable[CatalogEntry[D]], above: Catalog[D]) -> Iterator[CatalogEntry[D]]:
+        """Those whose name is not taken ``above``; the others are logged and wait until it is free again."""
+        for entry in entries:
             try:
-                check_fits(entry, self._empty.versions(entry.manifest.id))
+                check_fits(entry, above.versions(entry.manifest.id))
             except Conflict as conflict:
-                logger.error("an installed skill is left out: %s", conflict.message())
+                logger.error("a skill is left out: %s", conflict.message())
             else:
                 yield entry
 
@@ -217,7 +227,7 @@ def check_fits(entry: CatalogEntry[Any], others: Iterable[CatalogEntry[Any]]) ->
         if other.manifest.version == manifest.version:
             code = "skill_exists" if other.digest == entry.digest else "skill_digest_differs"
             raise Conflict(code, **detail)
-        if (other.source == BUILT_IN) != (entry.source == BUILT_IN):
+        if _origin(other.source) != _origin(entry.source):
             raise Conflict("skill_name_taken", **detail)
         kinds = {manifest.kind, other.manifest.kind}
         # An installed version is a tool where its script runs, and a prompt where it rests.
@@ -229,6 +239,20 @@ def tool_of(definition: HasManifest) -> str | None:
     """The name of the tool that a definition gives; null where it gives none."""
     found = getattr(definition, "tool_id", None)
     return found if isinstance(found, str) else None
+
+
+def is_installed(source: str) -> bool:
+    """Whether a skill of this source lies in the tenant's own store, with its files."""
+    return source != BUILT_IN and not source.startswith(MOUNTED_PREFIX)
+
+
+def _origin(source: str) -> str:
+    """What kind of source it is; a server is one by itself, so that a name is never shared between two (G11)."""
+    return "installed" if is_installed(source) else source
+
+
+def _nothing(_connection: Connection, _tenant: str) -> Iterable[CatalogEntry[Any]]:
+    return ()
 
 
 def _newest_first(versions: dict[str, CatalogEntry[D]]) -> dict[str, CatalogEntry[D]]:

@@ -21,6 +21,7 @@ from prowess.skills.catalog import (
     CatalogService,
     HasManifest,
     check_fits,
+    is_installed,
     tool_of,
 )
 from prowess.skills.locks import delete_lock, locks_of
@@ -153,8 +154,7 @@ class SkillService(Generic[D]):
         """
         with self._log.transaction(tenant) as transaction:
             entry = self._require(transaction, tenant, skill, version)
-            if entry.source == BUILT_IN:
-                raise InvalidInput("skill_built_in", skill=entry.manifest.id)
+            _check_installed(entry)
             skill_id = entry.manifest.id
             self._free_lock(transaction, tenant, skill_id, version)
             count = mark_removed(transaction.connection, tenant, skill_id, version, transaction.now_ms)
@@ -172,8 +172,7 @@ class SkillService(Generic[D]):
             raise InvalidInput("bad_percent", field="percent")
         with self._log.transaction(tenant) as transaction:
             entry = self._require(transaction, tenant, skill, version)
-            if entry.source == BUILT_IN:
-                raise InvalidInput("skill_built_in", skill=entry.manifest.id)
+            _check_installed(entry)
             ref = SkillRef(entry.manifest.id, entry.manifest.version)
             set_rollout(transaction.connection, tenant, ref, percent)
             bump_catalog(transaction.connection, tenant)
@@ -225,7 +224,7 @@ class SkillService(Generic[D]):
             catalog = self._catalog.snapshot(connection, tenant)
             entry = find_entry(catalog, skill, version)
             ref = SkillRef(entry.manifest.id, entry.manifest.version)
-            if entry.source == BUILT_IN:
+            if not is_installed(entry.source):
                 body = getattr(entry.definition, "body", "") or entry.manifest.description
                 return write_skill_folder(entry.manifest, body, (), destination, form)
             rows = skill_file_rows(connection, tenant, *ref)
@@ -241,6 +240,8 @@ class SkillService(Generic[D]):
         """The files of an installed version; empty for a built-in one."""
         with self._log.database.read() as connection:
             entry = find_entry(self._catalog.snapshot(connection, tenant), skill, version)
+            if not is_installed(entry.source):
+                return []
             return skill_file_rows(connection, tenant, entry.manifest.id, entry.manifest.version)
 
     @staticmethod
@@ -294,18 +295,29 @@ class SkillService(Generic[D]):
 def find_entry(catalog: Catalog[D], skill: str, version: str | None = None) -> CatalogEntry[D]:
     """The entry that a person names: an id in any spelling (ruling 12.1), the current version where none is given.
 
+    A tool of an MCP server may be named as its tool is: ``server/tool``.
+
     Raises ``NotFound`` (``skill_not_found``, ``version_not_found``).
     """
     skill_id = normalise_skill_name(skill)
     current = catalog.current(skill_id) if is_skill_name(skill_id) else None
+    if current is None and "/" in skill:
+        current = next((entry for entry in catalog if getattr(entry.definition, "tool_id", None) == skill), None)
     if current is None:
         raise NotFound("skill_not_found", skill=skill[:80])
     if version is None:
         return current
+    skill_id = current.manifest.id
     entry = catalog.get(skill_id, version)
     if entry is None or entry.removed:
         raise NotFound("version_not_found", skill=skill_id, version=version[:80])
     return entry
+
+
+def _check_installed(entry: CatalogEntry[Any]) -> None:
+    if not is_installed(entry.source):
+        code = "skill_built_in" if entry.source == BUILT_IN else "skill_mounted"
+        raise InvalidInput(code, skill=entry.manifest.id)
 
 
 def served_manifest(manifest: SkillManifest) -> SkillManifest:

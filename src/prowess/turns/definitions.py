@@ -19,6 +19,7 @@ from prowess.access.capabilities import META_TOOLS
 from prowess.access.model import ApprovalMode
 from prowess.access.surface import SKILL_GROUP_SUFFIX
 from prowess.errors import InvalidInput
+from prowess.kernel.untrusted import Untrusted
 from prowess.memory.model import MemoryHit
 from prowess.secrets.model import SecretSlot
 from prowess.skills.manifest import SkillKind, SkillManifest
@@ -32,6 +33,11 @@ MAX_TOOL_CALLS_PER_TURN = 4
 MAX_JOB_ATTEMPTS = 10
 
 _TOOL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_MOUNTED_ID = re.compile(rf"([a-z0-9]+(?:-[a-z0-9]+)*)/{_TOOL_ID.pattern}")
+"""``server/tool`` (ruling 12.21); only tools of an MCP server have a ``/`` in their name"""
+
+SERVER_GROUP_PREFIX = "mcp:"
+"""before a server's name: the tool group of its tools. A declared group's name cannot hold a ``:``"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +235,10 @@ class ToolSkill:
     """the manual, for a model that loads it; without one the description stands in"""
     script: ScriptSource | None = None
     """what ``execute`` runs in the sandbox, where it is a script (X6)"""
+    server: str | None = None
+    """the MCP server that it is mounted from; then its id is ``server/tool``, and it is in the group ``mcp:server``"""
+    described: Untrusted | None = None
+    """what nobody vouches for says of it: quoted to the model in the tool's schema, and shown nowhere else (X7)"""
 
     @cached_property
     def matchers(self) -> Matchers:
@@ -336,10 +346,15 @@ def check_group(group: ToolGroup) -> None:
     wrong = None
     if not _TOOL_ID.fullmatch(group.name) or group.name.endswith(SKILL_GROUP_SUFFIX):
         wrong = "name"
-    elif not group.tools or not all(_TOOL_ID.fullmatch(tool) for tool in group.tools) or META_TOOLS & set(group.tools):
+    elif not group.tools or not all(map(is_tool_id, group.tools)) or META_TOOLS & set(group.tools):
         wrong = "tools"
     if wrong is not None:
         raise InvalidInput("tool_group", group=group.name, field=wrong, suffix=SKILL_GROUP_SUFFIX)
+
+
+def is_tool_id(name: str) -> bool:
+    """Whether a tool can have this name: one of ours, or ``server/tool``."""
+    return (_TOOL_ID.fullmatch(name) or _MOUNTED_ID.fullmatch(name)) is not None
 
 
 _KINDS: dict[type, SkillKind] = {
@@ -369,13 +384,20 @@ def check_definition(definition: SkillDefinition) -> None:
 
 def _check_tool(tool: ToolSkill) -> None:
     bounds = {
-        "tool_id": _TOOL_ID.fullmatch(tool.tool_id) is not None and tool.tool_id not in META_TOOLS,
+        "tool_id": _is_id_of(tool) and tool.tool_id not in META_TOOLS,
         "timeout": MIN_TOOL_TIMEOUT <= tool.timeout <= MAX_TOOL_TIMEOUT,
         "max_calls_per_turn": 1 <= tool.max_calls_per_turn <= MAX_TOOL_CALLS_PER_TURN,
     }
     for name, holds in bounds.items():
         if not holds:
             raise InvalidInput("tool_bounds", skill=tool.manifest.id, field=name)
+
+
+def _is_id_of(tool: ToolSkill) -> bool:
+    if tool.server is None:
+        return _TOOL_ID.fullmatch(tool.tool_id) is not None
+    found = _MOUNTED_ID.fullmatch(tool.tool_id)
+    return found is not None and found.group(1) == tool.server
 
 
 def _check_background(skill: BackgroundSkill) -> None:

@@ -57,6 +57,8 @@ class Handling:
             code = "stopped" if call.stop is not None and call.stop.stopped else failure.code
             status: Literal["timeout", "failed"] = "timeout" if code == "timeout" else "failed"
             message = render(f"tool.{code}", call.language, {"tool": tool})
+            if failure.said and code == failure.code:
+                message += "\n" + self._secrets.redactor(call.request.tenant).redact(failure.said)
             return ToolOutcome(call_id, tool, status, decision=decision, error_code=code, message=message)
         return ToolOutcome(call_id, tool, "succeeded", output=output, decision=decision)
 

@@ -18,7 +18,7 @@ from prowess.access.surface import GroupId
 from prowess.events.log import EventLog, Transaction
 from prowess.kernel.ids import IdSource
 from prowess.messages import render
-from prowess.skills.catalog import BUILT_IN
+from prowess.skills.catalog import is_installed
 from prowess.skills.staging.service import SkillFolder
 from prowess.skills.store import StoredFile, skill_file_rows
 from prowess.turns.emitting import emit_call
@@ -179,7 +179,7 @@ def _reset(transaction: Transaction, request: TurnRequest, view: TurnView, argum
 
 
 def _files(connection: Connection, tenant: str, entry: Entry) -> dict[str, StoredFile]:
-    if entry.source == BUILT_IN:
+    if not is_installed(entry.source):
         return {}
     rows = skill_file_rows(connection, tenant, entry.manifest.id, entry.manifest.version)
     return {file.path: file for file in rows}

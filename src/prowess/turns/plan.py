@@ -10,6 +10,7 @@ from functools import cached_property
 
 from prowess.access.surface import GroupId
 from prowess.chat.model import Agent
+from prowess.kernel.untrusted import quote
 from prowess.turns.definitions import Instruction, PromptSkill, ToolSkill
 from prowess.turns.fencing import Fence
 from prowess.turns.meta import meta_tools
@@ -108,8 +109,14 @@ class TurnPlan:
             for name in sorted(self.tools_by_name)
             if (allowed is None or name in allowed) and surface.execute(name).allowed
         )
-        return (*meta_tools(self.view, self.language), *(_offer(self.tools_by_name[name]) for name in names))
+        return (
+            *meta_tools(self.view, self.language),
+            *(_offer(self.tools_by_name[name], self.language) for name in names),
+        )
 
 
-def _offer(tool: ToolSkill) -> PlanTool:
-    return PlanTool(tool.tool_id, tool.manifest.id, tool.manifest.description, tool.input_json_schema)
+def _offer(tool: ToolSkill, language: str) -> PlanTool:
+    description = tool.manifest.description
+    if tool.described is not None:
+        description += "\n" + quote(tool.described, language=language)
+    return PlanTool(tool.tool_id, tool.manifest.id, description, tool.input_json_schema)

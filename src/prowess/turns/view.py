@@ -18,7 +18,7 @@ from prowess.access.surface import CapabilitySurface, GroupId, SkillKey
 from prowess.kernel.names import normalise_skill_name
 from prowess.skills.catalog import CatalogEntry
 from prowess.skills.manifest import ChatScope
-from prowess.turns.definitions import SkillDefinition, ToolGroup, ToolSkill
+from prowess.turns.definitions import SERVER_GROUP_PREFIX, SkillDefinition, ToolGroup, ToolSkill
 
 Entry = CatalogEntry[SkillDefinition]
 
@@ -190,11 +190,12 @@ class _Same:
 @lru_cache(maxsize=32)
 def _capabilities(bound: _Same, filters: tuple[SkillFilter, ...], marks: Marks) -> Capabilities:
     """Kept for as long as the catalog stands: building it costs as much as a turn where there are many skills."""
-    grouped = frozenset(tool for group in marks.groups for tool in group.tools)
-    present = (entry for entry in bound.entries if all(item.allows(entry.manifest.id) for item in filters))
+    present = [entry for entry in bound.entries if all(item.allows(entry.manifest.id) for item in filters)]
+    groups = [*map(_group, marks.groups), *_servers(present)]
+    grouped = frozenset(tool for group in groups for tool in group.tools)
     return Capabilities(
         (_skill(entry, grouped, marks.skills) for entry in present),
-        (_group(group) for group in marks.groups),
+        groups,
         system_tools=marks.tools,
     )
 
@@ -225,6 +226,17 @@ def _skill(entry: Entry, grouped: frozenset[str], system: frozenset[str]) -> Ski
         system=manifest.id in system,
         equipped=not tools & grouped,
     )
+
+
+def _servers(present: list[Entry]) -> Iterator[GroupCapability]:
+    """A group for the tools of each mounted server, active in a new conversation (X7)."""
+    tools: dict[str, set[str]] = {}
+    for entry in present:
+        definition = entry.definition
+        if isinstance(definition, ToolSkill) and definition.server is not None:
+            tools.setdefault(definition.server, set()).add(definition.tool_id)
+    for server in sorted(tools):
+        yield GroupCapability(f"{SERVER_GROUP_PREFIX}{server}", frozenset(tools[server]), equipped=True)
 
 
 def _group(group: ToolGroup) -> GroupCapability:

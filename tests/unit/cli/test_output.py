@@ -52,6 +52,7 @@ def test_the_commands_are_those_of_the_contract() -> None:
     roles = "list show set remove assign unassign members"
     assert {
         "turn", "select", "chat", "tour", "stop", "tasks list", "tasks show", "worker", "up", "migrate", "doctor", "eval", "bench",
+        *(f"mounts {name}" for name in "add list show refresh approve override remove".split()),
         *(f"quotas {name}" for name in ("list", "set", "remove", "usage")),
         *(f"skills {name}" for name in skills.split("|")), "skills advisories show", "skills advisories update",
         "keys trust", "keys list", "keys revoke",

@@ -68,6 +68,8 @@ RULES: Mapping[str, Rule] = {
     "task.completed_by_peer": Rule("task.completed_by_peer", Severity.INFO),
     "quota.exceeded": Rule("quota.exceeded", Severity.ALERT),
     "quota.warned": Rule("quota.warned", Severity.WARNING),
+    "mount.tool_changed": Rule("mount.tool_changed", Severity.ALERT, owner=False),
+    "mount.tool_gone": Rule("mount.tool_gone", Severity.ALERT, owner=False),
     "skill.quarantined": Rule("skill.quarantined", Severity.ALERT, owner=False),
     "notification_hook.failing": Rule("hook.failing", Severity.ALERT, "hook", goes_out=False),
     "notification_hook.paused": Rule("hook.paused", Severity.ALERT, "hook", goes_out=False),

@@ -17,6 +17,7 @@ from prowess.errors import InvalidInput, NotFound
 from prowess.events.model import Actor
 from prowess.kernel.ids import check_id
 from prowess.kernel.names import normalise_skill_name
+from prowess.mounts.definitions import skill_id as mounted_skill_id
 from prowess.runtime.explaining import ReachExplanation, action_of, explain_skill, explain_tool, find_tool
 from prowess.runtime.facade.base import OPERATOR, Facade
 from prowess.runtime.settings import DEFAULT_TENANT
@@ -76,7 +77,9 @@ class Permissions(Facade):
 
         Raises ``NotFound('grant_not_found')``.
         """
-        skill_id = normalise_skill_name(skill)  # whether or not the skill is still there
+        # Whether or not the skill, or the server that a tool was mounted from, is still there.
+        server, slash, tool = skill.partition("/")
+        skill_id = mounted_skill_id(server, tool) if slash else normalise_skill_name(skill)
         return self._parts.grants.revoke(
             actor=actor or Actor("user", user), tenant=tenant, user=user, skill=skill_id, code=code, agent=agent
         )

@@ -14,7 +14,7 @@ from prowess.kernel.text import check_text
 from prowess.runtime.facade.base import OPERATOR, Facade
 from prowess.runtime.settings import DEFAULT_TENANT
 from prowess.runtime.why import WhyNot, why_not
-from prowess.skills.catalog import BUILT_IN, CatalogEntry
+from prowess.skills.catalog import CatalogEntry, is_installed
 from prowess.skills.manifest import ChatScope
 from prowess.skills.service import Added, find_entry
 from prowess.skills.skill_writer import Form
@@ -154,7 +154,7 @@ class Skills(Facade):
         """
         tenant = plan.request.tenant
         if skills is None:
-            wanted = [entry for entry in plan.view.candidates if entry.source != BUILT_IN]
+            wanted = [entry for entry in plan.view.candidates if is_installed(entry.source)]
         else:
             wanted = [self._seen(plan, name) for name in dict.fromkeys(skills)]
         with self._parts.database.read() as connection:

@@ -18,12 +18,15 @@ logger = logging.getLogger(__name__)
 class ToolFailure(Exception):
     """A call that brought no result. ``code`` has a sentence under ``tool.<code>``.
 
-    ``timeout``, ``tool_error``, ``invalid_output``, ``stopped``; of a script also ``script_denied``, ``script_memory``,
-    ``sandbox_refused``.
+    ``timeout``, ``tool_error``, ``invalid_output``, ``stopped``, or a handler's own: of a script ``script_denied``,
+    ``script_memory``, ``sandbox_refused``; of a mounted server those of ``mounts``.
+
+    ``said``: what the other side said of it, quoted, for the model alone.
     """
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, said: str = "") -> None:
         self.code = code
+        self.said = said
         super().__init__(code)
 
 
