@@ -31,7 +31,7 @@ def test_the_index_has_what_s6_names(document: Call) -> None:
     recall = listed["memory-recall"]
     assert set(recall) == {
         "id", "name", "display_name", "version", "kind", "status", "category", "tags", "scopes", "source", "digest",
-        "summary", "requirements", "notes", "last_call", "calls_30d",
+        "trust", "signer", "summary", "requirements", "notes", "last_call", "calls_30d",
     }  # fmt: skip
     assert recall["requirements"] == [{"code": "memory:read", "risk": "L1", "approval": "persistent"}]
     assert (recall["status"], recall["kind"], recall["source"]) == ("active", "tool", "built-in")
