@@ -19,7 +19,6 @@ def register(main: typer.Typer) -> None:
 OfUser = Annotated[str | None, typer.Option("--user", help="For this user; * for each user by itself.")]
 OfAgent = Annotated[str | None, typer.Option("--agent", help="For this agent; * for each agent by itself.")]
 OfSkill = Annotated[str | None, typer.Option("--skill", help="For this skill; * for each skill by itself.")]
-SHOWN = ("resource", "window", "limit", "user", "agent", "skill")
 
 
 @app.command("list")
@@ -31,8 +30,9 @@ def list_quotas(db: Db = None, as_json: Json = False, tenant: Tenant = "default"
     if as_json:
         print_json({"quotas": found})
         return
-    rows = [(*(item[name] for name in SHOWN), item["id"]) for item in found]
-    print_table((*SHOWN, "id"), rows, empty=say("no_quotas"))
+    columns = ("resource", "window", "limit", "user", "agent", "skill", "id")
+    rows = [tuple(item[name] for name in columns) for item in found]
+    print_table(("resource", "window", "limit", "user", "agent", "skill", "id"), rows, empty=say("no_quotas"))
 
 
 @app.command("set")
@@ -81,10 +81,22 @@ def remove(
 def usage(db: Db = None, as_json: Json = False, tenant: Tenant = "default") -> None:
     """Show how much is used and reserved at this moment."""
     with opened(db) as runtime:
-        found = [item.to_json() for item in runtime.quota_usage(tenant=tenant)]
+        found = runtime.quota_usage(tenant=tenant)
     if as_json:
-        print_json({"usage": found})
+        print_json({"usage": [item.to_json() for item in found]})
         return
+    rows = [
+        (
+            item.quota.resource,
+            item.quota.window,
+            " ".join(item.counter),
+            item.used,
+            item.reserved,
+            item.left,
+            item.quota.limit,
+            item.until,
+        )
+        for item in found
+    ]
     columns = ("resource", "window", "counter", "used", "reserved", "left", "limit", "until")
-    rows = [tuple(" ".join(item[name]) if name == "counter" else item[name] for name in columns) for item in found]  # type: ignore[arg-type]
     print_table(columns, rows, empty=say("no_usage"))
