@@ -201,6 +201,21 @@ def test_u9_b16_jobs_over_budget_are_put_off_until_it_frees(app: Prowess, clock:
     assert {job.status for job in app.jobs(user=USER)} == {"completed"}
 
 
+def test_u9_an_automation_has_a_budget_of_its_own(open_app: OpenApp, clock: ManualClock) -> None:
+    app = open_app(tool("lookup"))
+    quota = app.set_quota("calls", 1, trigger="*")
+    for name in ("one", "two"):
+        made = app.add_automation(
+            user=USER, agent=AGENT, name=name, kind="interval", prompt="/lookup where?", spec={"seconds": 600}
+        )
+        for _ in range(2):
+            app.fire_automation(made.id, user=USER)
+            app.work()
+    assert usage(app, quota) == (2, 0)
+    assert len([item for item in app.quota_usage() if item.quota.id == quota.id]) == 2
+    assert call(app, "m1")["status"] == "succeeded"
+
+
 # --- replies ---------------------------------------------------------------------------------------------------------
 
 

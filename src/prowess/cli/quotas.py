@@ -18,6 +18,8 @@ def register(main: typer.Typer) -> None:
 
 OfUser = Annotated[str | None, typer.Option("--user", help="For this user; * for each user by itself.")]
 OfAgent = Annotated[str | None, typer.Option("--agent", help="For this agent; * for each agent by itself.")]
+OfTrigger = Annotated[str | None, typer.Option("--trigger", help="For this automation; * for each by itself.")]
+OfJob = Annotated[str | None, typer.Option("--job", help="For this job; * for each job by itself.")]
 OfSkill = Annotated[str | None, typer.Option("--skill", help="For this skill; * for each skill by itself.")]
 
 
@@ -30,9 +32,9 @@ def list_quotas(db: Db = None, as_json: Json = False, tenant: Tenant = "default"
     if as_json:
         print_json({"quotas": found})
         return
-    columns = ("resource", "window", "limit", "user", "agent", "skill", "id")
+    columns = ("resource", "window", "limit", "user", "agent", "skill", "trigger", "job", "id")
     rows = [tuple(item[name] for name in columns) for item in found]
-    print_table(("resource", "window", "limit", "user", "agent", "skill", "id"), rows, empty=say("no_quotas"))
+    print_table(columns, rows, empty=say("no_quotas"))
 
 
 @app.command("set")
@@ -46,13 +48,16 @@ def set_quota(
     user: OfUser = None,
     agent: OfAgent = None,
     skill: OfSkill = None,
+    trigger: OfTrigger = None,
+    job: OfJob = None,
     db: Db = None,
     as_json: Json = False,
     tenant: Tenant = "default",
 ) -> None:
     """Limit something, or change the limit that there is."""
+    named = {"user": user, "agent": agent, "skill": skill, "trigger": trigger, "job": job}
     with opened(db) as runtime:
-        quota = runtime.set_quota(resource, limit, window=window, user=user, agent=agent, skill=skill, tenant=tenant)
+        quota = runtime.set_quota(resource, limit, window=window, tenant=tenant, **named)
     if as_json:
         print_json(quota.to_json())
     else:

@@ -25,7 +25,10 @@ MAX_ARGUMENTS = 200_000
 """bytes of canonical JSON"""
 MAX_VALUE_DEPTH = 64
 MAX_FAULTS = 8
-_NOT_RUN = frozenset(("pattern", "patternProperties", "propertyNames", "format", "$dynamicRef", "$recursiveRef"))
+# ``uniqueItems`` compares each with each within one step.
+_NOT_RUN = frozenset(
+    ("pattern", "patternProperties", "propertyNames", "format", "uniqueItems", "$dynamicRef", "$recursiveRef")
+)
 
 _steps = threading.local()
 
@@ -61,7 +64,7 @@ def faults(value: Any, schema: Mapping[str, Any]) -> list[tuple[tuple[str | int,
     from referencing import Registry
 
     _steps.left, _steps.depth = MAX_STEPS, 0
-    validator = _validator()(schema, registry=Registry())
+    validator = _validator()(_own_dialect(schema), registry=Registry())
     found = islice(validator.iter_errors(value), MAX_FAULTS)
     return [(tuple(error.absolute_path), str(error.validator)) for error in found]
 
@@ -113,6 +116,13 @@ def _validator() -> Callable[..., Any]:
     keywords = {name: _counted(keyword) for name, keyword in draft.VALIDATORS.items() if name not in _NOT_RUN}
     made: Callable[..., Any] = create(draft.META_SCHEMA, keywords, type_checker=draft.TYPE_CHECKER)
     return made
+
+
+def _own_dialect(value: Any) -> Any:
+    """The schema without ``$schema``: below one the library takes a validator of its own, which counts no steps."""
+    if isinstance(value, Mapping):
+        return {key: _own_dialect(item) for key, item in value.items() if key != "$schema" or isinstance(item, Mapping)}
+    return [_own_dialect(item) for item in value] if isinstance(value, list) else value
 
 
 def _counted(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:

@@ -182,7 +182,9 @@ class Budgets:
 
 def use_of(request: TurnRequest, skill: str | None) -> Use:
     """Who uses something in a turn."""
-    return Use(request.tenant, request.user, request.agent, skill)
+    trigger = request.trigger
+    job = None if trigger is None else request.message_id  # the job of a fire is the id of its message
+    return Use(request.tenant, request.user, request.agent, skill, trigger, job)
 
 
 def _declared(use: Use, manifest: SkillManifest) -> tuple[Quota, ...]:

@@ -69,6 +69,10 @@ def window_end(window: Window, start_ms: int) -> int | None:
     return to_ms(datetime(year, month + 1, 1, tzinfo=UTC))
 
 
+NAMES = ("user", "agent", "skill", "trigger", "job")
+"""whom and what a quota can be for"""
+
+
 class Use(NamedTuple):
     """Who uses something: every quota that fits counts it."""
 
@@ -77,11 +81,15 @@ class Use(NamedTuple):
     agent: str
     skill: str | None = None
     """null: a reply that no skill serves"""
+    trigger: str | None = None
+    """the automation that started it; null: a person did"""
+    job: str | None = None
+    """the background job that does it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A limit. ``user``, ``agent``, ``skill``: an id, ``*`` for each one by itself, null for all together."""
+    """A limit. Of ``NAMES``, each is an id, ``*`` for each one by itself, or null for all together."""
 
     id: str
     tenant: str
@@ -91,6 +99,8 @@ class Quota:
     user: str | None = None
     agent: str | None = None
     skill: str | None = None
+    trigger: str | None = None
+    job: str | None = None
     set_by: str = ""
     set_at: datetime | None = None
     """null: declared by a skill itself"""
@@ -98,7 +108,8 @@ class Quota:
     def counter(self, use: Use) -> str | None:
         """The count that a use goes on; null where the quota does not concern it."""
         own: list[str] = []
-        for wanted, given in ((self.user, use.user), (self.agent, use.agent), (self.skill, use.skill)):
+        for name in NAMES:
+            wanted, given = getattr(self, name), getattr(use, name)
             if wanted is None:
                 continue
             if given is None or wanted not in (EACH, given):
@@ -108,15 +119,13 @@ class Quota:
         return compact_json(own)
 
     def to_json(self) -> dict[str, object]:
-        """``{"id", "resource", "window", "limit", "user", "agent", "skill", "set_by", "set_at"}``."""
+        """``{"id", "resource", "window", "limit", …NAMES, "set_by", "set_at"}``."""
         return {
             "id": self.id,
             "resource": str(self.resource),
             "window": str(self.window),
             "limit": self.limit,
-            "user": self.user,
-            "agent": self.agent,
-            "skill": self.skill,
+            **{name: getattr(self, name) for name in NAMES},
             "set_by": self.set_by,
             "set_at": None if self.set_at is None else iso(self.set_at),
         }

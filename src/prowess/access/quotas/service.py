@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from prowess.access.quotas.model import (
     EACH,
     MAX_LIMIT,
+    NAMES,
     WARN_AT,
     Exhausted,
     Held,
@@ -72,15 +73,14 @@ class QuotaService:
         resource: Resource | str,
         window: Window | str,
         limit: int,
-        user: str | None = None,
-        agent: str | None = None,
-        skill: str | None = None,
+        **names: str | None,
     ) -> Quota:
-        """Limit a resource; one that is limited for the same people and window gets the new limit, its counts stay.
+        """Limit a resource for those of ``NAMES`` that are given.
 
-        Raises ``InvalidInput`` (``bad_choice``, ``bad_quota``, ``bad_id``), ``LimitExceeded('too_many_quotas')``.
+        One that stands for the same ones and window gets the new limit, its counts stay. Raises ``InvalidInput``
+        (``bad_choice``, ``bad_quota``, ``bad_id``), ``LimitExceeded('too_many_quotas')``.
         """
-        wanted = _checked(tenant, resource, window, limit, user, agent, skill)
+        wanted = _checked(tenant, resource, window, limit, names)
         with self._log.transaction(tenant) as transaction:
             known = quotas_of(transaction.connection, tenant)
             made = {"set_by": actor.id, "set_at": from_ms(transaction.now_ms)}
@@ -221,29 +221,27 @@ def _checked(
     resource: Resource | str,
     window: Window | str,
     limit: int,
-    user: str | None,
-    agent: str | None,
-    skill: str | None,
+    names: Mapping[str, str | None],
 ) -> Quota:
     for field, value, kind in (("resource", resource, Resource), ("window", window, Window)):
         if value not in tuple(kind):
             raise InvalidInput("bad_choice", field=field, known=[str(known) for known in kind])
     if type(limit) is not int or not 0 <= limit <= MAX_LIMIT:
         raise InvalidInput("bad_quota", field="limit", limit=MAX_LIMIT)
-    for field, name in (("user", user), ("agent", agent), ("skill", skill)):
+    for field, name in names.items():
         if name is not None and name != EACH:
             check_id(name, field)
-    if skill not in (None, EACH):
-        skill = normalise_skill_name(skill or "")
-    return Quota("", tenant, Resource(resource), Window(window), limit, user, agent, skill)
+    skill = names.get("skill")
+    named = {**names, "skill": skill if skill in (None, EACH) else normalise_skill_name(skill or "")}
+    return replace(Quota("", tenant, Resource(resource), Window(window), limit), **named)  # type: ignore[arg-type]
 
 
 def _place(quota: Quota) -> tuple[object, ...]:
-    return quota.resource, quota.window, quota.user, quota.agent, quota.skill
+    return quota.resource, quota.window, *(getattr(quota, name) for name in NAMES)
 
 
 def _single(quota: Quota) -> bool:
-    return EACH not in (quota.user, quota.agent, quota.skill)
+    return all(getattr(quota, name) != EACH for name in NAMES)
 
 
 def _unused(quota: Quota, now_ms: int) -> Usage:

@@ -21,7 +21,7 @@ from sqlalchemy import (
     update,
 )
 
-from prowess.access.quotas.model import Held, Quota, Resource, Usage, Window, window_end
+from prowess.access.quotas.model import NAMES, Held, Quota, Resource, Usage, Window, window_end
 from prowess.db.metadata import instant, metadata
 from prowess.db.statements import Statement, upsert
 from prowess.kernel.clock import from_ms, to_ms
@@ -37,6 +37,8 @@ quotas = Table(
     Column("user_id", Text),
     Column("agent_id", Text),
     Column("skill_id", Text),
+    Column("trigger_id", Text),
+    Column("job_id", Text),
     Column("set_by", Text, nullable=False),
     instant("set_at"),
     Index("ix_quotas_tenant", "tenant"),
@@ -72,9 +74,7 @@ def insert_quota(connection: Connection, quota: Quota) -> None:
         "resource": str(quota.resource),
         "window": str(quota.window),
         "most": quota.limit,
-        "user_id": quota.user,
-        "agent_id": quota.agent,
-        "skill_id": quota.skill,
+        **{f"{name}_id": getattr(quota, name) for name in NAMES},
         "set_by": quota.set_by,
         "set_at": to_ms(quota.set_at),
     }
@@ -167,6 +167,8 @@ def _to_quota(row: Any) -> Quota:
         user=row.user_id,
         agent=row.agent_id,
         skill=row.skill_id,
+        trigger=row.trigger_id,
+        job=row.job_id,
         set_by=row.set_by,
         set_at=from_ms(row.set_at),
     )

@@ -103,7 +103,7 @@ class SkillRunner(InstantRunner):
     def _use_up(self, transaction: Transaction, item: Prepared, known: Sequence[Quota]) -> None:
         """Count a job on its budgets. Raises ``LimitExceeded('quota_exhausted')``: it is put off until one frees up."""
         call = item.call
-        use = Use(call.tenant, call.user, call.agent, call.skill_id)
+        use = Use(call.tenant, call.user, call.agent, call.skill_id, job=call.job_id)
         exhausted = self._budgets.use_up(transaction, use, item.skill.manifest, known)
         if exhausted is not None:
             raise exhausted_error(exhausted, transaction.now)

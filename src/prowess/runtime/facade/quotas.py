@@ -19,13 +19,15 @@ class Quotas(Facade):
         user: str | None = None,
         agent: str | None = None,
         skill: str | None = None,
+        trigger: str | None = None,
+        job: str | None = None,
         tenant: str = DEFAULT_TENANT,
     ) -> Quota:
         """Limit ``calls``, ``wall_ms``, ``sandbox_ms``, ``model_tokens`` or ``cost_micros`` in a window of UTC.
 
-        ``user``, ``agent``, ``skill``: an id, ``"*"`` for each one by itself, null for all together. One that stands
-        already for the same people and window gets the new limit; what was counted stays. Raises ``InvalidInput``
-        (``bad_choice``, ``bad_quota``, ``bad_id``), ``LimitExceeded('too_many_quotas')``.
+        ``user``, ``agent``, ``skill``, ``trigger`` (an automation), ``job``: an id, ``"*"`` for each one by itself,
+        null for all together. One that stands already for the same ones and window gets the new limit; its counts
+        stay. Raises ``InvalidInput`` (``bad_choice``, ``bad_quota``, ``bad_id``), ``LimitExceeded('too_many_quotas')``.
         """
         return self._parts.quotas.set(
             actor=OPERATOR,
@@ -36,6 +38,8 @@ class Quotas(Facade):
             user=user,
             agent=agent,
             skill=skill,
+            trigger=trigger,
+            job=job,
         )
 
     def remove_quota(self, quota_id: str, *, tenant: str = DEFAULT_TENANT) -> None:

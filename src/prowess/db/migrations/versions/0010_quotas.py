@@ -18,6 +18,8 @@ def upgrade() -> None:
         sa.Column("user_id", sa.Text(), nullable=True),
         sa.Column("agent_id", sa.Text(), nullable=True),
         sa.Column("skill_id", sa.Text(), nullable=True),
+        sa.Column("trigger_id", sa.Text(), nullable=True),
+        sa.Column("job_id", sa.Text(), nullable=True),
         sa.Column("set_by", sa.Text(), nullable=False),
         sa.Column("set_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_quotas")),
