@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.support.kit import AGENT, CHAT, LIMIT, USER, Answer, OpenApp, Question, Recorder, request, tool, turn
-from tests.support.scripts import TEXT, format_json_skill, write_skill
+from tests.support.scripts import TEXT, enter_unproven, format_json_skill, write_skill
 
 from prowess import (
     ApprovalMode,
@@ -64,7 +64,7 @@ def install(app: Prowess, folder: Path, script: str, **declared: Any) -> None:
     """The skill ``worker`` with the tool ``worker``; granted to the usual user what ``grant`` names."""
     granted = declared.pop("grant", ())
     skill = declared.get("name", "worker")
-    added = app.add_skill(write_skill(folder, script, **declared))
+    added = enter_unproven(app, write_skill(folder, script, **declared))
     assert (added.state, added.notes) == ("added", ())
     for code in granted:
         app.grant(user=USER, skill=skill, code=code)
@@ -211,7 +211,7 @@ def test_v2_x6_where_nothing_isolates_the_skill_serves_as_a_prompt_and_says_so(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
     app = open_app(sandbox="refuse")
-    added = app.add_skill(format_json_skill(tmp_path))
+    added = enter_unproven(app, format_json_skill(tmp_path))
     assert added.notes == ("scripts_not_run", "served_as_prompt")
     assert app.skill("format-json").manifest.kind == "prompt"
     assert app.skill("format-json").notes == ("scripts_not_run", "served_as_prompt")

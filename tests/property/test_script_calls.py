@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.kit import AGENT, Recorder, ScriptedVoice, request, tool
-from tests.support.scripts import write_skill
+from tests.support.scripts import enter_unproven, write_skill
 
 import prowess
 from prowess import NotFound, Prowess
@@ -103,7 +103,7 @@ def parts() -> Iterator[tuple[Prowess, Channel, dict[str, Recorder]]]:
             "shell": {"allowed": True, "commands": list(DECLARED["command"])},
         }
         skill = write_skill(Path(folder), "", permissions=permissions, allowed_tools=DECLARED["tool"])
-        assert app.add_skill(skill).notes == ()
+        assert enter_unproven(app, skill).notes == ()
         yield app, channel, recorders
         app.close()
 

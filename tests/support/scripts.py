@@ -10,6 +10,11 @@ from typing import Any
 
 import yaml
 
+from prowess import Prowess
+from prowess.runtime.facade.base import OPERATOR
+from prowess.skills.service import Added, Vouched
+from prowess.skills.skill_md import read_skill_folder
+
 FORMAT_JSON = """
 import json
 
@@ -32,6 +37,7 @@ def write_skill(
     version: str = "1.0.0",
     files: Mapping[str, str] | None = None,
     allowed_tools: Sequence[str] | None = None,
+    errors: Sequence[str] = (),
     **more: Any,
 ) -> Path:
     """A skill folder below ``folder`` whose one tool is ``script``. Returns the skill's own folder."""
@@ -42,6 +48,8 @@ def write_skill(
     head = f"---\nname: {name}\ndescription: Does as {name} says.\n{allowed}---\n"
     (home / "SKILL.md").write_text(f"{head}\n# {name}\n\nCall the tool.\n", encoding="utf-8")
     declared: dict[str, Any] = {"name": tool, "description": f"Does {tool}.", "parameters": list(map(dict, parameters))}
+    if errors:
+        declared["errors"] = [{"code": code} for code in errors]
     if returns is not None:
         declared["returns"] = dict(returns)
     rich: dict[str, Any] = {"version": version, "kind": "tool", "tools": [declared], **more}
@@ -66,5 +74,14 @@ INDENT = {"name": "indent", "type": "integer", "default": 2, "min": 0, "max": 8}
 def format_json_skill(folder: Path, **changed: Any) -> Path:
     """The skill of the pages: formats a JSON text."""
     returns = {"type": "object", "properties": {"text": {"type": "string", "required": True}}}
-    given: dict[str, Any] = {"name": "format-json", "parameters": [TEXT, INDENT], "returns": returns, **changed}
+    given: dict[str, Any] = {"name": "format-json", "parameters": [TEXT, INDENT], "returns": returns}
+    given |= {"errors": ["JSONDecodeError"], **changed}
     return write_skill(folder, given.pop("script", FORMAT_JSON), **given)
+
+
+def enter_unproven(app: Prowess, folder: Path) -> Added:
+    """Put a skill into the catalog past validation, which would refuse what some tests have to see at run time."""
+    skill, parts = read_skill_folder(folder), app._parts
+    parts.skills.try_out(skill, "test")
+    with parts.log.transaction("default") as transaction:
+        return parts.skills.enter(transaction, actor=OPERATOR, tenant="default", skill=skill, vouched=Vouched("test"))

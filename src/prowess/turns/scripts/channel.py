@@ -8,10 +8,12 @@ that the script's own call was admitted for, asked again at the gate (G4). Each 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -43,6 +45,7 @@ MAX_REFUSED = 20
 """after so many refusals of a run no tool is called for it any more"""
 MAX_SHOWN = 5
 """things that a run was denied by the kernel, told to the auditor"""
+MAX_PATH = 4096
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}", re.ASCII)
 _WORDS: Mapping[SandboxStatus, str] = {
@@ -126,6 +129,7 @@ class CallChannel:
             "refused": self._refused,
             "unreported": max(0, self._made - self._reported - self._told),
             "denied": [_shown(what) for what in result.denied[:MAX_SHOWN]],
+            "network": result.network,
         }
         try:
             with self._parts.log.transaction(self._call.request.tenant) as transaction:
@@ -241,10 +245,22 @@ class _Told(ScriptCallRefused):
 
 
 def _shown(text: str) -> str:
-    """A name as an auditor may see it: what is no name could be anything, and is not repeated (R3)."""
-    words = text.split(" ", 1)
-    return " ".join(word if _NAME.fullmatch(word) or (word.startswith("/") and _plain(word)) else "?" for word in words)
+    """What was denied, as an auditor may see it: the script chose these words, and could put what it read in them (R3).
+
+    Of a path as much as there is on this machine, of a host its last two labels, of all else a name.
+    """
+    kind, _, rest = text.partition(" ")
+    if rest.startswith("/"):
+        return f"{kind} {_existing(rest)}"
+    if kind == "network:host":
+        return f"{kind} {'.'.join(rest.split('.')[-2:])[:100]}"
+    return " ".join(word if _NAME.fullmatch(word) else "?" for word in (kind, rest) if word)
 
 
-def _plain(path: str) -> bool:
-    return len(path) <= 200 and path.isprintable()
+def _existing(path: str) -> str:
+    """The path up to the part that is not there."""
+    if "\0" in path or len(path) > MAX_PATH:
+        return "/…"
+    known = Path(os.path.normpath(path))
+    there = next(folder for folder in (known, *known.parents) if os.path.lexists(folder))
+    return str(there) if there == known else str(there / "…")
