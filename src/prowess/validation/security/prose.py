@@ -7,8 +7,12 @@ section that warns of it, is noted at most. What is hidden from a reader is judg
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from functools import lru_cache
+from typing import NamedTuple
 
-from prowess.validation.security.markdown import Piece, pieces_of
+from prowess.validation.security.literals import Finder, folded, needs_of, spans
+from prowess.validation.security.markdown import Piece
 from prowess.validation.security.prose_patterns import PATTERNS, TELLS_OF_ATTACKS, TELLS_OF_ATTACKS_ZH, Pattern
 from prowess.validation.security.rules import RULES, Finding
 
@@ -23,24 +27,49 @@ _DENIAL = re.compile(
     r"\b(?:never|do not|don['’]?t|must not|should not|cannot|can['’]?t|avoid|refuse|without|not)\s+(?:\w+\s+){0,3}$|(?:不要|不得|切勿|禁止|严禁|不能|不应|不可|绝不|避免|拒绝)[^，。]{0,6}$",
     re.IGNORECASE,
 )
+MAX_MATCHES = 5
+"""Matches of one pattern in one text that are looked at"""
 _QUOTES = {'"': '"', "“": "”", "「": "」", "『": "』", "`": "`", "‘": "’"}
 HIDDEN = frozenset({"comment", "alt", "hidden"})
 
 
-def usable(text: str) -> list[Pattern]:
-    """The patterns whose words occur in a text at all; most texts leave few."""
-    lowered = text.lower()
-    return [pattern for pattern in PATTERNS if any(key in lowered for key in pattern.keys)]
+@lru_cache(maxsize=1)
+def _finder() -> Finder:
+    return Finder([needs_of(pattern.source) for pattern in PATTERNS])
 
 
-def read_markdown(text: str, file: str, first_line: int = 1) -> list[Finding]:
-    """The findings of a Markdown text."""
-    patterns = [pattern for pattern in usable(text) if pattern.expression.search(text) is not None]
-    if not patterns:
+class Spot(NamedTuple):
+    """A pattern that could match in a text, and the places of its words."""
+
+    pattern: Pattern
+    places: list[int]
+
+
+def spots(text: str) -> list[Spot]:
+    """The patterns whose words stand near each other in a text; most texts leave few."""
+    found = _finder().places(folded(text))
+    return [Spot(PATTERNS[index], places) for index, places in found.items()]
+
+
+def read_markdown(text: str, pieces: list[Piece], file: str, first_line: int = 1) -> list[Finding]:
+    """The findings of a Markdown text that was cut into ``pieces``."""
+    known = spots(text)
+    if not known:
         return []
+    breaks = [found.start() for found in re.finditer("\n", text)]
     findings: list[Finding] = []
-    for piece in pieces_of(text, first_line):
-        findings += read_piece(piece, file, patterns)
+    tried: set[tuple[int, int]] = set()
+    ends = [(piece.line, piece.line + piece.text.count("\n")) for piece in pieces]
+    lines: dict[int, list[tuple[int, Pattern]]] = {}
+    for number, spot in enumerate(known):
+        for place in spot.places:
+            lines.setdefault(first_line + bisect_left(breaks, place), []).append((number, spot.pattern))
+    for index, (piece, (low, high)) in enumerate(zip(pieces, ends, strict=True)):
+        for line in range(low, high + 1):
+            for number, pattern in lines.get(line, ()):
+                if (index, number) not in tried:
+                    tried.add((index, number))
+                    findings += _findings(piece, file, pattern, _search(pattern, piece.text))
     return findings + several(findings, file)
 
 
@@ -59,8 +88,8 @@ def read_data(text: str, file: str, *, teaching: bool) -> list[Finding]:
     ``teaching`` is whether the file by its name holds examples or tests; its findings are noted only.
     """
     findings: list[Finding] = []
-    for pattern in usable(text):
-        for found in _search(pattern, text):
+    for pattern, places in spots(text):
+        for found in _search(pattern, text, places):
             line = 1 + text.count("\n", 0, found.start())
             start = _start(text, found.start())
             described = _tells(pattern, text[start : found.start()], text[found.start() : found.end() + 60])
@@ -69,22 +98,31 @@ def read_data(text: str, file: str, *, teaching: bool) -> list[Finding]:
     return findings
 
 
-def read_piece(piece: Piece, file: str, patterns: list[Pattern]) -> list[Finding]:
-    """The findings of one piece."""
+def read_piece(piece: Piece, file: str, codes: frozenset[str] | None = None) -> list[Finding]:
+    """The findings of one piece; of some rules only where ``codes`` names them."""
     findings: list[Finding] = []
-    for pattern in patterns:
-        for found in _search(pattern, piece.text):
-            line = piece.line + piece.text.count("\n", 0, found.start())
-            findings.append(Finding(_code(piece, pattern, found), file, line, found.group()))
+    for pattern, places in spots(piece.text):
+        if codes is None or pattern.code in codes:
+            findings += _findings(piece, file, pattern, _search(pattern, piece.text, places))
     return findings
 
 
-def _search(pattern: Pattern, text: str) -> list[re.Match[str]]:
-    found = []
-    for match in pattern.expression.finditer(text):
-        found.append(match)
-        if len(found) >= 5:
-            break
+def _findings(piece: Piece, file: str, pattern: Pattern, matches: list[re.Match[str]]) -> list[Finding]:
+    return [
+        Finding(
+            _code(piece, pattern, found), file, piece.line + piece.text.count("\n", 0, found.start()), found.group()
+        )
+        for found in matches
+    ]
+
+
+def _search(pattern: Pattern, text: str, places: list[int] | None = None) -> list[re.Match[str]]:
+    found: list[re.Match[str]] = []
+    for start, end in spans(places, len(text)) if places is not None else [(0, len(text))]:
+        for match in pattern.expression.finditer(text, start, end):
+            found.append(match)
+            if len(found) >= MAX_MATCHES:
+                return found
     return found
 
 

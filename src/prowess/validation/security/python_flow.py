@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from prowess.validation.security import places
-from prowess.validation.security.python_values import Values, is_decoder
+from prowess.validation.security.python_values import Nodes, Values, children_of, is_decoder
 
 ROUNDS = 4
 Labels = frozenset[str]
@@ -27,20 +27,37 @@ _STORES = re.compile(
 )
 
 
+_SOURCES = (ast.Call, ast.Subscript, ast.BinOp)
+_STEPS = (
+    ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.comprehension, ast.withitem,
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.Call,
+)  # fmt: skip
+
+
 class Flow:
     """The labels of names and the question what labels an expression carries."""
 
-    def __init__(self, nodes: list[ast.AST], values: Values) -> None:
+    def __init__(self, nodes: Nodes, values: Values) -> None:
         self._values = values
-        self.names: dict[str, Labels] = {}
+        self._nodes = nodes
+        self._names: dict[str, Labels] = {}
         self._own: dict[int, Labels] = {}
-        steps = [step for node in nodes for step in self._steps(node)]
+        self._spread_done = False
+        self._empty = False
+
+    def _spread(self) -> None:
+        """Mark the names, when labels are first asked for; most modules have no place that asks."""
+        self._spread_done = True
+        nodes = self._nodes
+        if not any(self._source(node) for node in nodes.among(_SOURCES)):
+            self._empty = True
+            return
+        steps = [step for node in nodes.among(_STEPS) for step in self._steps(node)]
         parameters = {
             node.name: [item.arg for item in node.args.args]
-            for node in nodes
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in nodes.among((ast.FunctionDef, ast.AsyncFunctionDef))
         }
-        calls = [node for node in nodes if isinstance(node, ast.Call) and _last(node.func) in parameters]
+        calls = [node for node in nodes.of(ast.Call) if _last(node.func) in parameters]
         for _ in range(ROUNDS):
             changed = False
             for targets, value in steps:
@@ -76,14 +93,18 @@ class Flow:
         changed = False
         if labels:
             for name in targets:
-                before = self.names.get(name, _NONE)
+                before = self._names.get(name, _NONE)
                 if not labels <= before:
-                    self.names[name] = before | labels
+                    self._names[name] = before | labels
                     changed = True
         return changed
 
     def labels(self, node: ast.AST, skip: Callable[[ast.AST], bool] | None = None) -> Labels:
         """The labels of whatever stands within an expression."""
+        if not self._spread_done:
+            self._spread()
+        if self._empty:
+            return _NONE
         found: set[str] = set()
         pending: list[ast.AST] = [node]
         budget = 2_000
@@ -93,14 +114,14 @@ class Flow:
             if skip is not None and skip(here):
                 continue
             if isinstance(here, ast.Name):
-                found |= self.names.get(here.id, _NONE)
+                found |= self._names.get(here.id, _NONE)
             elif isinstance(here, ast.Attribute):
-                found |= self.names.get(here.attr, _NONE)
-            if isinstance(here, ast.Call | ast.Subscript | ast.Attribute | ast.BinOp):
+                found |= self._names.get(here.attr, _NONE)
+            if isinstance(here, _SOURCES):
                 found |= self._source(here)
             if isinstance(here, ast.Call) and _last(here.func) == "len":
                 continue
-            pending.extend(ast.iter_child_nodes(here))
+            pending.extend(children_of(here))
         return frozenset(found)
 
     def is_secret(self, node: ast.Call) -> bool:
@@ -118,8 +139,6 @@ class Flow:
         if isinstance(node, ast.Subscript):
             if values.name_of(node.value) == "os.environ":
                 return _key(values.text_of(node.slice))
-            return _NONE
-        if isinstance(node, ast.Attribute):
             return _NONE
         if isinstance(node, ast.BinOp):
             return self._path(values.text_of(node) if isinstance(node.op, ast.Div) else None)
@@ -175,13 +194,13 @@ def _last(node: ast.AST) -> str:
 
 def _returns(node: ast.AST) -> list[ast.Return | ast.Yield]:
     found: list[ast.Return | ast.Yield] = []
-    pending = list(ast.iter_child_nodes(node))
+    pending = list(children_of(node))
     while pending:
         here = pending.pop()
         if isinstance(here, ast.Return | ast.Yield):
             found.append(here)
         if not isinstance(here, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            pending.extend(ast.iter_child_nodes(here))
+            pending.extend(children_of(here))
     return found
 
 
