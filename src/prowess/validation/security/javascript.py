@@ -129,12 +129,26 @@ class _Reader:
         for index, token in enumerate(self._tokens):
             if token.kind == "text":
                 self._text(token)
+            elif token.value == "[":
+                self._computed(index)
             elif token.kind == "name":
                 follower = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
                 if follower is not None and follower.value == "(" and follower.kind == "other":
                     self._call(index, token)
                 elif token.value.startswith("process.env."):
                     self._use("env_read", token.value.split(".")[2], token.line)
+
+    def _computed(self, index: int) -> None:
+        """``m["exec" + "Sync"](…)`` and ``["ch", "ild"].join("")``: a name put together to be hidden."""
+        parts = []
+        for token in self._tokens[index + 1 : index + 24]:
+            if token.kind == "text":
+                parts.append(token.value)
+            elif token.value not in ("+", ","):
+                break
+        name = "".join(parts)
+        if len(parts) > 1 and (name in _RUNS or name in ("eval", "child_process", "Function")):
+            self._add("sec_hidden_name", self._tokens[index].line, name)
 
     def _learn(self) -> None:
         tokens = self._tokens

@@ -11,7 +11,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain
 from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
@@ -100,7 +99,8 @@ class Finder:
     def __init__(self, needs: Sequence[Sequence[Need]]) -> None:
         self._words = sorted({literal for ways in needs for way in ways for group in way.groups for literal in group})
         number = {word: number for number, word in enumerate(self._words)}
-        self._groups: list[tuple[int, ...]] = []
+        self._member: list[list[int]] = [[] for _ in self._words]
+        """the groups of a literal"""
         known: dict[Group, int] = {}
         self._ways: list[tuple[int, tuple[int, ...]]] = []
         """the number of a pattern, and its groups"""
@@ -108,8 +108,9 @@ class Finder:
             for way in ways:
                 for group in way.groups:
                     if group not in known:
-                        known[group] = len(self._groups)
-                        self._groups.append(tuple(number[literal] for literal in group))
+                        known[group] = len(known)
+                        for literal in group:
+                            self._member[number[literal]].append(known[group])
                 self._ways.append((index, tuple(known[group] for group in way.groups)))
 
     @lru_cache(maxsize=1)  # noqa: B019 -- one finder for each table, for the life of the process
@@ -135,15 +136,21 @@ class Finder:
         result: dict[int, list[int]] = {}
         if not hits:
             return result
-        lists: list[list[int]] = []
-        for group in self._groups:
-            here = [known for number in group if (known := hits.get(number)) is not None]
-            lists.append(here[0] if len(here) == 1 else sorted(chain.from_iterable(here)) if here else _NOWHERE)
+        lists: dict[int, list[int]] = {}
+        joined: set[int] = set()
+        for number, here in hits.items():
+            for group in self._member[number]:
+                if group in lists:
+                    lists[group] = lists[group] + here
+                    joined.add(group)
+                else:
+                    lists[group] = here
+        for group in joined:
+            lists[group].sort()
         for index, groups in self._ways:
-            found = [lists[group] for group in groups]
-            if _NOWHERE in found:
+            if not all(group in lists for group in groups):
                 continue
-            found.sort(key=len)
+            found = sorted((lists[group] for group in groups), key=len)
             anchor = found[0]
             for other in found[1:]:
                 anchor = [place for place in anchor if _within(other, place)]
@@ -151,9 +158,6 @@ class Finder:
                 known = result.get(index)
                 result[index] = sorted({*known, *anchor}) if known else anchor
         return result
-
-
-_NOWHERE: list[int] = []
 
 
 def _within(places: list[int], place: int) -> bool:

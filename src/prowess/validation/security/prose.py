@@ -13,10 +13,13 @@ from typing import NamedTuple
 
 from prowess.validation.security.literals import Finder, folded, needs_of, spans
 from prowess.validation.security.markdown import Piece
-from prowess.validation.security.prose_patterns import PATTERNS, TELLS_OF_ATTACKS, TELLS_OF_ATTACKS_ZH, Pattern
+from prowess.validation.security.prose_patterns import PHRASES, TELLS_OF_ATTACKS, TELLS_OF_ATTACKS_ZH, Pattern
+from prowess.validation.security.prose_structures import STRUCTURES
 from prowess.validation.security.rules import RULES, Finding
 
+PATTERNS: tuple[Pattern, ...] = (*PHRASES, *STRUCTURES)
 _SENTENCE_START = re.compile(r"[.!?。！？；;]\s|[。！？；]|\n\s*(?:[-*+>#|]|\d+[.)])")
+_WRAP = re.compile(r"(?<=[^\s|:])\n(?=[ \t]{0,3}[^\s\-*+#>|\d])")
 _ABOUT_ATTACKS = re.compile(
     r"injection|attack|security|threat|red.?team|adversar|anti-?pattern|pitfall|malicious|example|don['’]?t|avoid|never|warning|red flag|unsafe|vulnerab|rationali[sz]ation"
     r"|注入|攻击|安全|威胁|红队|示例|反模式|不要|禁止|恶意|风险",
@@ -69,7 +72,7 @@ def read_markdown(text: str, pieces: list[Piece], file: str, first_line: int = 1
             for number, pattern in lines.get(line, ()):
                 if (index, number) not in tried:
                     tried.add((index, number))
-                    findings += _findings(piece, file, pattern, _search(pattern, piece.text))
+                    findings += _findings(piece, file, pattern, _search(pattern, _unwrapped(piece, pattern)))
     return findings + several(findings, file)
 
 
@@ -103,8 +106,15 @@ def read_piece(piece: Piece, file: str, codes: frozenset[str] | None = None) -> 
     findings: list[Finding] = []
     for pattern, places in spots(piece.text):
         if codes is None or pattern.code in codes:
-            findings += _findings(piece, file, pattern, _search(pattern, piece.text, places))
+            findings += _findings(piece, file, pattern, _search(pattern, _unwrapped(piece, pattern), places))
     return findings
+
+
+def _unwrapped(piece: Piece, pattern: Pattern) -> str:
+    """The text with its hard line breaks as blanks, every character at its own place; who speaks stands at a line's start."""
+    if piece.kind == "code" or pattern.code == "sec_prose_authority" or "\n" not in piece.text:
+        return piece.text
+    return _WRAP.sub(" ", piece.text)
 
 
 def _findings(piece: Piece, file: str, pattern: Pattern, matches: list[re.Match[str]]) -> list[Finding]:

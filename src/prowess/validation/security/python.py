@@ -138,6 +138,8 @@ class _Reader:
             self._subscript(part)
         for loop in nodes.of(ast.While):
             self._loop(loop)
+        for walk in nodes.of(ast.For):
+            self._sweep(walk)
         for text in nodes.of(ast.JoinedStr):
             self._sql(text)
         for constant in nodes.of(ast.Constant):
@@ -188,6 +190,25 @@ class _Reader:
             if isinstance(inner, ast.Call) and _WAITS.search(_called(inner).lower()):
                 return
         self.add("sec_endless", node, "while True")
+
+    def _sweep(self, node: ast.For) -> None:
+        """A walk over the whole home or system whose every file is deleted, with no condition between."""
+        call = node.iter
+        if not isinstance(call, ast.Call):
+            return
+        start = call.func.value if isinstance(call.func, ast.Attribute) and _called(call) in ("rglob", "glob") else None
+        if self.values.name_of(call.func) in ("os.walk", "os.scandir") and call.args:
+            start = call.args[0]
+        root = self.values.text_of(start) if start is not None else None
+        if root is None or root.rstrip("/") not in ("", "~", "/home", "/root", "/Users", "/etc", "/usr", "/var"):
+            return
+        inside = [item for part in node.body for item in ast.walk(part)]
+        if any(isinstance(item, ast.If | ast.Match | ast.IfExp) for item in inside):
+            return
+        for item in inside:
+            if isinstance(item, ast.Call) and (self.values.name_of(item.func) in _DELETES or _called(item) == "unlink"):
+                self.add("sec_destruction", item, f"{_source(call)}: {_source(item)}")
+                return
 
     def _repeat(self, node: ast.BinOp) -> None:
         for one, other in ((node.left, node.right), (node.right, node.left)):
@@ -297,6 +318,9 @@ class _Reader:
             self.add("sec_remote_run", node, f"{name}({_source(first)})")
         elif "decoded" in labels or _is_decoding(self.values, first):
             self.add("sec_decode_run", node, f"{name}({_source(first)})")
+        started = {item.id for item in ast.walk(first) if isinstance(item, ast.Name)} - {"sys", "str"}
+        if started and started & self.flow.downloads():
+            self.add("sec_download_run", node, f"{name}({_source(first)})")
         if any(item.arg == "creationflags" for item in node.keywords):
             self.add("sec_spawn_hidden", node, name)
         if id(node) in self._guards:

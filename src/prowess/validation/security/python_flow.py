@@ -27,7 +27,8 @@ _STORES = re.compile(
 )
 
 
-_SOURCES = (ast.Call, ast.Subscript, ast.BinOp)
+_SOURCES = (ast.Call, ast.Subscript, ast.BinOp, ast.Constant)
+_SECRET_PART = re.compile(r"/?\.(?:ssh|aws|gnupg|kube|netrc|git-credentials|pgpass)/?")
 _STEPS = (
     ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.comprehension, ast.withitem,
     ast.FunctionDef, ast.AsyncFunctionDef, ast.Call,
@@ -44,6 +45,7 @@ class Flow:
         self._own: dict[int, Labels] = {}
         self._spread_done = False
         self._empty = False
+        self._downloads: set[str] | None = None
 
     def _spread(self) -> None:
         """Mark the names, when labels are first asked for; most modules have no place that asks."""
@@ -72,19 +74,19 @@ class Flow:
 
     def _steps(self, node: ast.AST) -> list[tuple[list[str], ast.AST]]:
         if isinstance(node, ast.Assign):
-            return [(_targets(node.targets), node.value)]
+            return [(_targets(node.targets), node.value), *_into(node.value, node.targets[0])]
         if isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
             return [(_targets([node.target]), node.value)]
         if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
             return [(_targets([node.target]), node.iter)]
         if isinstance(node, ast.withitem) and node.optional_vars is not None:
-            return [(_targets([node.optional_vars]), node.context_expr)]
+            return [(_targets([node.optional_vars]), node.context_expr), *_into(node.context_expr, node.optional_vars)]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return [([node.name], item.value) for item in _returns(node) if item.value is not None]
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("append", "update", "extend", "add")
+            and node.func.attr in ("append", "update", "extend", "add", "write", "writestr", "put", "insert")
         ):
             return [(_targets([node.func.value]), item) for item in node.args]
         return []
@@ -124,6 +126,32 @@ class Flow:
             pending.extend(children_of(here))
         return frozenset(found)
 
+    def downloads(self) -> set[str]:
+        """The names of files that hold what a server answered: ``out.write(answer)``, ``urlretrieve(address, name)``."""
+        if self._downloads is None:
+            self._downloads = set()
+            opened = {
+                name: node.context_expr
+                for node in self._nodes.of(ast.withitem)
+                if node.optional_vars is not None
+                for name in _targets([node.optional_vars])
+            }
+            for call in self._nodes.of(ast.Call):
+                last = _last(call.func)
+                if last == "urlretrieve" and len(call.args) > 1:
+                    self._downloads |= set(_targets(call.args[1:2]))
+                elif (
+                    last in ("write", "write_bytes", "write_text")
+                    and isinstance(call.func, ast.Attribute)
+                    and call.args
+                ):
+                    if "remote" in self.labels(call.args[0]):
+                        names = _targets([call.func.value])
+                        inner = [opened[name] for name in names if name in opened]
+                        names += [item.id for node in inner for item in ast.walk(node) if isinstance(item, ast.Name)]
+                        self._downloads |= set(names) - {"open"}
+        return self._downloads
+
     def is_secret(self, node: ast.Call) -> bool:
         """Whether a call by itself reads credentials, or the whole environment."""
         return not self._source(node).isdisjoint(("credentials", "environment"))
@@ -142,6 +170,9 @@ class Flow:
             return _NONE
         if isinstance(node, ast.BinOp):
             return self._path(values.text_of(node) if isinstance(node.op, ast.Div) else None)
+        if isinstance(node, ast.Constant):
+            known = isinstance(node.value, str) and len(node.value) < 20 and _SECRET_PART.fullmatch(node.value)
+            return frozenset({"credentials"}) if known else _NONE
         assert isinstance(node, ast.Call)
         name = values.name_of(node.func)
         first = node.args[0] if node.args else None
@@ -202,6 +233,15 @@ def _returns(node: ast.AST) -> list[ast.Return | ast.Yield]:
         if not isinstance(here, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             pending.extend(children_of(here))
     return found
+
+
+def _into(value: ast.AST, holder: ast.AST) -> list[tuple[list[str], ast.AST]]:
+    """What is put into an archive lies in the buffer below it."""
+    if isinstance(value, ast.Call) and _last(value.func) in ("open", "ZipFile", "TarFile", "GzipFile"):
+        below = [key.value for key in value.keywords if key.arg in ("fileobj", "file")]
+        below += [item for item in value.args[:1] if isinstance(item, ast.Name)]
+        return [(_targets([item for item in below if isinstance(item, ast.Name)]), holder)]
+    return []
 
 
 def _targets(nodes: list[ast.expr]) -> list[str]:

@@ -120,6 +120,7 @@ RULES: dict[str, Rule] = {
         sec_prose_prompt_leak="high",
         sec_prose_runaway="high",
         sec_prose_persist="medium",
+        sec_prose_survive="high",
         sec_prose_lure="high",
         sec_prose_money="high",
         sec_prose_several="critical",
