@@ -140,17 +140,18 @@ class Flow:
                 last = _last(call.func)
                 if last == "urlretrieve" and len(call.args) > 1:
                     self._downloads |= set(_targets(call.args[1:2]))
-                elif (
-                    last in ("write", "write_bytes", "write_text")
-                    and isinstance(call.func, ast.Attribute)
-                    and call.args
-                ):
-                    if "remote" in self.labels(call.args[0]):
-                        names = _targets([call.func.value])
-                        inner = [opened[name] for name in names if name in opened]
-                        names += [item.id for node in inner for item in ast.walk(node) if isinstance(item, ast.Name)]
-                        self._downloads |= set(names) - {"open"}
+                elif last in ("write", "write_bytes", "write_text") and isinstance(call.func, ast.Attribute):
+                    self._downloads |= self._filled(call, call.func, opened)
         return self._downloads
+
+    def _filled(self, call: ast.Call, func: ast.Attribute, opened: dict[str, ast.expr]) -> set[str]:
+        """The names of the file that a call writes a server's answer to."""
+        if not call.args or "remote" not in self.labels(call.args[0]):
+            return set()
+        names = _targets([func.value])
+        inner = [opened[name] for name in names if name in opened]
+        names += [item.id for node in inner for item in ast.walk(node) if isinstance(item, ast.Name)]
+        return set(names) - {"open"}
 
     def is_secret(self, node: ast.Call) -> bool:
         """Whether a call by itself reads credentials, or the whole environment."""
