@@ -32,6 +32,10 @@ _DENIAL = re.compile(
 )
 MAX_MATCHES = 5
 """Matches of one pattern in one text that are looked at"""
+MAX_SEARCHED = 120_000
+"""Characters of one text that patterns are tried on; what is left over asks for a review"""
+LONG_PIECE = 4_000
+"""Characters of a piece that is searched about its words only"""
 _QUOTES = {'"': '"', "“": "”", "「": "」", "『": "』", "`": "`", "‘": "’"}
 HIDDEN = frozenset({"comment", "alt", "hidden"})
 
@@ -61,6 +65,7 @@ def read_markdown(text: str, pieces: list[Piece], file: str, first_line: int = 1
         return []
     breaks = [found.start() for found in re.finditer("\n", text)]
     findings: list[Finding] = []
+    budget = _Budget()
     tried: set[tuple[int, int]] = set()
     ends = [(piece.line, piece.line + piece.text.count("\n")) for piece in pieces]
     lines: dict[int, list[tuple[int, Pattern]]] = {}
@@ -68,12 +73,17 @@ def read_markdown(text: str, pieces: list[Piece], file: str, first_line: int = 1
         for place in spot.places:
             lines.setdefault(first_line + bisect_left(breaks, place), []).append((number, spot.pattern))
     for index, (piece, (low, high)) in enumerate(zip(pieces, ends, strict=True)):
+        if len(piece.text) > LONG_PIECE:
+            findings += read_piece(piece, file)
+            continue
         for line in range(low, high + 1):
             for number, pattern in lines.get(line, ()):
                 if (index, number) not in tried:
                     tried.add((index, number))
-                    findings += _findings(piece, file, pattern, _search(pattern, _unwrapped(piece, pattern)))
-    return findings + several(findings, file)
+                    findings += _findings(
+                        piece, file, pattern, _search(pattern, _unwrapped(piece, pattern), None, budget)
+                    )
+    return findings + several(findings, file) + budget.over(file)
 
 
 def several(findings: list[Finding], file: str) -> list[Finding]:
@@ -91,23 +101,29 @@ def read_data(text: str, file: str, *, teaching: bool) -> list[Finding]:
     ``teaching`` is whether the file by its name holds examples or tests; its findings are noted only.
     """
     findings: list[Finding] = []
+    budget = _Budget()
     for pattern, places in spots(text):
-        for found in _search(pattern, text, places):
+        if budget.left < 0:
+            break
+        for found in _search(pattern, text, places, budget):
             line = 1 + text.count("\n", 0, found.start())
             start = _start(text, found.start())
             described = _tells(pattern, text[start : found.start()], text[found.start() : found.end() + 60])
             code = "sec_prose_quoted" if teaching or described else pattern.code
             findings.append(Finding(code, file, line, found.group()))
-    return findings
+    return findings + budget.over(file)
 
 
 def read_piece(piece: Piece, file: str, codes: frozenset[str] | None = None) -> list[Finding]:
     """The findings of one piece; of some rules only where ``codes`` names them."""
     findings: list[Finding] = []
+    budget = _Budget()
     for pattern, places in spots(piece.text):
+        if budget.left < 0:
+            break
         if codes is None or pattern.code in codes:
-            findings += _findings(piece, file, pattern, _search(pattern, _unwrapped(piece, pattern), places))
-    return findings
+            findings += _findings(piece, file, pattern, _search(pattern, _unwrapped(piece, pattern), places, budget))
+    return findings + budget.over(file)
 
 
 def _unwrapped(piece: Piece, pattern: Pattern) -> str:
@@ -126,13 +142,31 @@ def _findings(piece: Piece, file: str, pattern: Pattern, matches: list[re.Match[
     ]
 
 
-def _search(pattern: Pattern, text: str, places: list[int] | None = None) -> list[re.Match[str]]:
+class _Budget:
+    """Characters that may still be searched in one text; one that is exhausted is a finding."""
+
+    def __init__(self) -> None:
+        self.left = MAX_SEARCHED
+
+    def over(self, file: str) -> list[Finding]:
+        """The finding, where something was left unread."""
+        return [] if self.left >= 0 else [Finding("sec_document_too_large", file, 1, f"{MAX_SEARCHED}")]
+
+
+def _search(pattern: Pattern, text: str, places: list[int] | None, budget: _Budget) -> list[re.Match[str]]:
     found: list[re.Match[str]] = []
     for start, end in spans(places, len(text)) if places is not None else [(0, len(text))]:
+        if budget.left < 0:
+            break
+        end = min(end, start + max(budget.left, 0))
+        budget.left -= end - start if budget.left > 0 else 1
         for match in pattern.expression.finditer(text, start, end):
             found.append(match)
             if len(found) >= MAX_MATCHES:
                 return found
+        if budget.left <= 0:
+            budget.left = -1
+            break
     return found
 
 

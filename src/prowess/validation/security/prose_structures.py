@@ -9,14 +9,14 @@ from __future__ import annotations
 from prowess.validation.security.prose_patterns import Pattern, say
 
 _SENDING = r"(?:send|upload|post|transmit|forward|exfiltrat\w+|leak|submit|deliver|e-?mail|relay|push|ship|stream|mirror|report|copy|dump|beam|smuggle|pipe|hand(?: over)?)(?:s|es|ing|ed)?"
-_OUTSIDE = r"(?:https?://(?!localhost|127\.)\S|ftp://|wss?://|[\w.-]+@[\w-]+\.\w|webhooks?\b|(?:an?|our|my|the|this|that)\s(?:\w+\s){0,2}(?:external|remote|third[- ]party|collection|attacker\S*|outside|off-?site|drop|collector|audit|partner|vendor)\s(?:\w+\s)?(?:server|endpoint|url|address|service|webhook|host|site|inbox|mailbox|bucket|box|collector))"
+_OUTSIDE = r"(?:https?://(?!localhost|127\.)\S|ftp://|wss?://|(?<![A-Za-z0-9._-])[A-Za-z0-9._-]{1,60}@[A-Za-z0-9-]{1,60}\.\w|webhooks?\b|(?:an?|our|my|the|this|that)\s(?:\w+\s){0,2}(?:external|remote|third[- ]party|collection|attacker\S*|outside|off-?site|drop|collector|audit|partner|vendor)\s(?:\w+\s)?(?:server|endpoint|url|address|service|webhook|host|site|inbox|mailbox|bucket|box|collector))"
 _OWNED = r"(?:api[ _-]?keys?|credentials?|passwords?|(?:access|auth(?:entication)?|session|bearer|login) (?:tokens?|cookies?)|private keys?|ssh keys?|signing keys?|\.env\b|cookie jar|keychain|id_rsa|id_ed25519|system prompt|(?:seed|recovery) (?:phrase|words)s?|wallet files?|(?:conversation|chat)(?: history| log| transcript)s?|transcripts? of (?:the|this) (?:conversation|session|chat)|address book|contact list|browsing history|clipboard)"
 _RULES = r"(?:instructions?|guidelines?|rules|directives?|polic(?:y|ies)|guardrails?|constraints|restrictions|safeguards?|system prompt|system messages?|programming|prompts?)"
 _DROPPING = r"(?:ignor|disregard|forget|override|overrid|discard|bypass|supersed|abandon|set aside|throw out|erase|void|nullif|cancel|unlearn|neglect|drop)(?:e|es|ing|ed|y|ies|ied)?"
 _UNTOLD = r"(?:know|learn|see|notice|realise|realize|suspect|find out|be (?:told|informed|aware|notified|shown|bothered|alerted|asked)|hear)"
 _SENDING_ZH = r"(?:发送|上传|传输|转发|提交|外传|回传|同步|发到|发给|发往|传到|传给|寄给|寄到|推送|上报|汇报|备份到|投递|泄露|倒出|抄送)"
 _OWNED_ZH = r"(?:API ?密钥|密钥|密码|口令|凭[证据]|令牌|[Tt]oken|私钥|环境变量|聊天记录|对话(?:记录|历史|全文)|会话(?:记录|内容)|系统提示词?|助记词|[Cc]ookie|\.env|id_rsa|~/\.(?:ssh|aws)|通讯录|身份证|银行卡|浏览记录|剪贴板|钱包)"
-_OUTSIDE_ZH = r"(?:https?://(?!localhost|127\.)\S|[\w.-]+@[\w-]+\.\w|(?:外部|远程|第三方|境外|对方|指定|攻击者|我们)的?(?:服务器|接口|地址|邮箱|端点|平台|网址|主机|站点))"
+_OUTSIDE_ZH = r"(?:https?://(?!localhost|127\.)\S|(?<![A-Za-z0-9._-])[A-Za-z0-9._-]{1,60}@[A-Za-z0-9-]{1,60}\.\w|(?:外部|远程|第三方|境外|对方|指定|攻击者|我们)的?(?:服务器|接口|地址|邮箱|端点|平台|网址|主机|站点))"
 _RULES_ZH = r"(?:指令|指示|提示词|规则|规定|要求|设定|命令|约束|限制|守则|准则|护栏|安全策略)"
 
 STRUCTURES: tuple[Pattern, ...] = (
