@@ -24,7 +24,7 @@ from prowess.validation.security.hidden import decoded_texts
 from prowess.validation.security.javascript import read_script
 from prowess.validation.security.markdown import Piece, pieces_of
 from prowess.validation.security.packages import read_packages
-from prowess.validation.security.prose import read_data, read_markdown, read_piece, usable
+from prowess.validation.security.prose import read_data, read_markdown, read_piece
 from prowess.validation.security.python import read_python
 from prowess.validation.security.rules import RULES, Finding, thin_out, verdict_of
 from prowess.validation.security.shell import Shell
@@ -42,6 +42,7 @@ _LOOKS_LIKE_SHELL = re.compile(
     re.MULTILINE,
 )
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
+_OVERRIDES = frozenset({"sec_prose_override"})
 _INLINE_COMMAND = re.compile(r"`([^`\n]{0,20}(?:curl|wget|base64|/dev/tcp|nc |rm -|eval|crontab|xattr)[^`\n]{0,400})`")
 _TEACHES = re.compile(
     r"(?:^|/)(?:tests?|evals?|fixtures?|examples?|samples?|__tests__|benchmarks?|datasets?|rules|patterns|signatures|attacks?|payloads?|corpus)(?:/|[-_.])|(?:tests?|evals?|fixtures?|examples?|rules?|patterns?|attacks?|payloads?)\.\w+$",
@@ -142,14 +143,10 @@ class _Checker:
         """A script may speak to the agent too; what it says to override it is reviewed."""
         if _TEACHES.search(path):
             return
-        for pattern in usable(text):
-            if (
-                pattern.code in ("sec_prose_override", "sec_prose_exfiltrate", "sec_prose_authority")
-                and len(text) < 200_000
-            ):
-                for item in read_piece(Piece("prose", text, 1), file, [pattern]):
-                    if item.code == "sec_prose_override":
-                        self.findings.append(Finding("sec_prose_authority", item.file, item.line, item.what))
+        if len(text) < 200_000:
+            for item in read_piece(Piece("prose", text, 1), file, _OVERRIDES):
+                if item.code == "sec_prose_override":
+                    self.findings.append(Finding("sec_prose_authority", item.file, item.line, item.what))
 
     # ---- documents
 
@@ -158,8 +155,9 @@ class _Checker:
         front, body, line = _split_front(text)
         if front:
             self.findings += read_data(front, file, teaching=False)
-        self.findings += read_markdown(body, file, line)
-        for piece in pieces_of(body, line):
+        pieces = pieces_of(body, line)
+        self.findings += read_markdown(body, pieces, file, line)
+        for piece in pieces:
             if piece.kind == "code":
                 self._fence(piece, file)
         for found in _INLINE_COMMAND.finditer(body):
@@ -205,11 +203,9 @@ class _Checker:
         if len(content.text) <= 400_000:
             self.findings += read_data(content.text, file, teaching=teaching)
         if content.path.endswith((".svg", ".html", ".htm", ".xml")):
-            patterns = usable(content.text)
-            if patterns:
-                for piece in pieces_of(content.text):
-                    if piece.kind in ("comment", "hidden"):
-                        self.findings += read_piece(piece, file, patterns)
+            for piece in pieces_of(content.text):
+                if piece.kind in ("comment", "hidden"):
+                    self.findings += read_piece(piece, file)
         self.findings += read_text(content.text, file, document=teaching, data=True)
         self._addresses(
             content.text, file, 1, document=teaching or content.path.endswith((".html", ".txt", ".csv", ".xml", ".svg"))
@@ -232,8 +228,8 @@ class _Checker:
 
     def _hidden(self, text: str, file: str, path: str) -> None:
         tags = decode_tags("".join(_TAGS.findall(text))) if not text.isascii() else ""
-        if tags and usable(tags):
-            found = read_piece(Piece("prose", tags, 1), file, usable(tags))
+        if tags:
+            found = read_piece(Piece("prose", tags, 1), file)
             self.findings += [
                 Finding("sec_prose_hidden", file, 1, item.what) for item in found if item.code != "sec_prose_quoted"
             ]
@@ -241,9 +237,8 @@ class _Checker:
             if hidden.acts:
                 self.findings.append(Finding("sec_encoded_text", file, hidden.line, hidden.text))
                 continue
-            patterns = usable(hidden.text)
-            if patterns and not _TEACHES.search(path):
-                read = read_piece(Piece("prose", hidden.text, hidden.line), file, patterns)
+            if not _TEACHES.search(path):
+                read = read_piece(Piece("prose", hidden.text, hidden.line), file)
                 if any(item.code != "sec_prose_quoted" for item in read):
                     self.findings.append(Finding("sec_encoded_text", file, hidden.line, hidden.text))
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from functools import lru_cache
+from typing import Any
 
+from prowess.validation.security.literals import folded
 from prowess.validation.security.rules import Finding
 
 _PREFIXES = re.compile(
@@ -29,9 +32,14 @@ _PREFIXES = re.compile(
     | (?P<url>\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|redis|amqp)://[^\s:/@"']{1,60}:[^\s/@"']{6,80}@[\w.-]{4,120})""",
     re.VERBOSE,
 )
-_KEYS = re.compile(
-    r"AKIA|ASIA|gh[pousr]_|github_pat|glpat-|sk-|xox|hooks\.slack|AIza|k_live_|npm_|pypi-A|SG\.|hf_|:AA|PRIVATE KEY|eyJ|://[^\s/]{1,60}:"
-)
+_BEGINNINGS = (
+    "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "xoxb-", "xoxa-", "xoxp-", "xoxr-", "xoxs-",
+    "hooks.slack.com/services/", "aiza", "sk_live_", "rk_live_", "npm_", "pypi-ageichlwas5vcmc", "sg.", "hf_", ":aa", "-----begin ", "eyj",
+    "postgres", "mysql://", "mongodb", "redis://", "amqp://",
+)  # fmt: skip
+_NAMES = (
+    "password", "passwd", "secret", "api_key", "apikey", "access_token", "accesstoken", "auth_token", "authtoken", "private_key", "privatekey",
+)  # fmt: skip
 _ASSIGNED = re.compile(
     r"""(?i)(?:password|passwd|secret|api_?key|apikey|access_?token|auth_?token|private_?key|client_?secret)[\w.-]{0,12}["']?\s{0,3}(?::|=>?|:=)\s{0,3}["']([^"'\s]{12,200})["']"""
 )
@@ -44,24 +52,41 @@ _TEST_KEY = re.compile(r"EXAMPLE|XXXX|0000|1234|AAAA|abcd", re.IGNORECASE)
 def read_credentials(text: str, file: str, *, document: bool) -> list[Finding]:
     """The findings of a text."""
     findings: list[Finding] = []
-    if _KEYS.search(text) is not None:
-        for found in _PREFIXES.finditer(text):
-            kind, value = found.lastgroup or "", found.group()
-            line = 1 + text.count("\n", 0, found.start())
-            code = "sec_example_secret" if _is_example(kind, value) else "sec_secret"
-            findings.append(Finding(code, file, line, masked(value), document, {"kind": kind}))
-    for found in _ASSIGNED.finditer(text):
-        value = found.group(1)
-        if (
-            _EXAMPLE.search(value)
-            or disorder(value) < 3.5
-            or not re.search(r"\d", value)
-            or not re.search(r"[A-Za-z]", value)
-        ):
+    ends = {"prefix": 0, "name": 0}
+    for number, start, _ in _automaton().find_matches_as_indexes(folded(text), overlapping=True):
+        kind = "prefix" if number < len(_BEGINNINGS) else "name"
+        if start < ends[kind]:
             continue
-        line = 1 + text.count("\n", 0, found.start())
-        findings.append(Finding("sec_password", file, line, masked(value), document))
+        found = _prefixed(text, start, number) if kind == "prefix" else _ASSIGNED.match(text, start)
+        if found is not None:
+            ends[kind] = found.end()
+            findings += _judged(found, kind, file, 1 + text.count("\n", 0, found.start()), document)
     return findings
+
+
+@lru_cache(maxsize=1)
+def _automaton() -> Any:
+    from ahocorasick_rs import AhoCorasick
+
+    return AhoCorasick([*_BEGINNINGS, *_NAMES])
+
+
+def _prefixed(text: str, start: int, number: int) -> re.Match[str] | None:
+    if _BEGINNINGS[number] != ":aa":
+        return _PREFIXES.match(text, start)
+    return next((found for back in (10, 9, 8) if (found := _PREFIXES.match(text, max(0, start - back)))), None)
+
+
+def _judged(found: re.Match[str], kind: str, file: str, line: int, document: bool) -> list[Finding]:
+    if kind == "prefix":
+        service, value = found.lastgroup or "", found.group()
+        code = "sec_example_secret" if _is_example(service, value) else "sec_secret"
+        return [Finding(code, file, line, masked(value), document, {"kind": service})]
+    value = found.group(1)
+    mixed = re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
+    if not mixed or _EXAMPLE.search(value) or disorder(value) < 3.5:
+        return []
+    return [Finding("sec_password", file, line, masked(value), document)]
 
 
 def _is_example(kind: str, value: str) -> bool:

@@ -14,6 +14,8 @@ _ESCAPES = re.compile(
     r"(?:\\x[0-9a-fA-F]{2}){8,2048}|(?:\\u00[0-9a-fA-F]{2}){8,2048}|(?:%[0-9a-fA-F]{2}){12,2048}|(?:&#x?[0-9a-fA-F]{2,3};){8,2048}"
 )
 MAX_DECODED = 400
+SHORTEST = 32
+"""Characters without a blank; what is shorter hides no sentence and no command"""
 
 _ACTS = re.compile(
     r"\b(?:curl|wget|bash|/bin/sh|powershell|nc)\b.{0,120}(?:\||https?://|-[ec]\b)|os\.system|subprocess|__import__|child_process|eval\(|exec\(|import (?:os|socket)|/dev/tcp|rm\s-rf|IEX\b|socket\.socket",
@@ -32,20 +34,27 @@ class Hidden(NamedTuple):
 
 def decoded_texts(text: str) -> Iterator[Hidden]:
     """The readable texts behind encoded ones."""
-    count = 0
-    line, counted = 1, 0
-    for expression, decode in ((_BASE64, _from_base64), (_HEX, _from_hex), (_ESCAPES, _from_escapes)):
-        line, counted = 1, 0
-        for found in expression.finditer(text):
-            plain = decode(found.group())
-            if plain is None or not _readable(plain):
-                continue
-            line += text.count("\n", counted, found.start())
-            counted = found.start()
+    if len(text) < SHORTEST:
+        return
+    count, at, line, counted = 0, 0, 1, 0
+    for word in [word for word in text.split() if len(word) >= SHORTEST]:
+        at = text.find(word, at)
+        for plain in _decoded(word):
+            line += text.count("\n", counted, at)
+            counted = at
             yield Hidden(plain, line, _ACTS.search(plain) is not None)
             count += 1
             if count >= MAX_DECODED:
                 return
+        at += len(word)
+
+
+def _decoded(word: str) -> Iterator[str]:
+    for expression, decode in ((_BASE64, _from_base64), (_HEX, _from_hex), (_ESCAPES, _from_escapes)):
+        for found in expression.finditer(word):
+            plain = decode(found.group())
+            if plain is not None and _readable(plain):
+                yield plain
 
 
 def _from_base64(text: str) -> str | None:

@@ -41,6 +41,14 @@ _CONNECTS = re.compile(r"^(?:(?:https?|http2|net|tls|dgram)\.\w+|WebSocket|XMLHt
 _DECODES = re.compile(r"^(?:atob|Buffer\.from|unescape|decodeURIComponent|String\.fromCharCode|zlib\.\w+)$")
 
 
+_WORTH_READING = tuple(
+    """eval Function( exec spawn child_process process.env vm.runIn .ssh id_rsa id_ed25519 .aws .azure .netrc .gnupg .kube .docker
+    credentials .npmrc .pypirc eychain wallet seed.txt mnemonic hrome irefox metamask /etc/ .bashrc .zshrc .bash_ .zprofile .profile cron
+    systemd autostart LaunchAgents .git/hooks authorized_keys stratum coinhive fork""".split()
+)
+"""An example in a document that has none of these words has nothing that weighs there, and is not read"""
+
+
 class Token(NamedTuple):
     """One token: kind ``name``, ``text`` (its value), ``number`` or ``other``, value, 1-based line."""
 
@@ -77,6 +85,8 @@ def _unescape(found: re.Match[str]) -> str:
 
 def read_script(text: str, file: str, line: int = 1, *, document: bool = False) -> tuple[list[Finding], list[Use]]:
     """Findings and uses of one script."""
+    if document and not any(word in text for word in _WORTH_READING):
+        return [], []
     findings = []
     if len(text) > MAX_SCRIPT_CHARACTERS:
         findings.append(Finding("sec_too_large", file, line, str(len(text)), document))
@@ -119,12 +129,26 @@ class _Reader:
         for index, token in enumerate(self._tokens):
             if token.kind == "text":
                 self._text(token)
+            elif token.value == "[":
+                self._computed(index)
             elif token.kind == "name":
                 follower = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
                 if follower is not None and follower.value == "(" and follower.kind == "other":
                     self._call(index, token)
                 elif token.value.startswith("process.env."):
                     self._use("env_read", token.value.split(".")[2], token.line)
+
+    def _computed(self, index: int) -> None:
+        """``m["exec" + "Sync"](…)`` and ``["ch", "ild"].join("")``: a name put together to be hidden."""
+        parts = []
+        for token in self._tokens[index + 1 : index + 24]:
+            if token.kind == "text":
+                parts.append(token.value)
+            elif token.value not in ("+", ","):
+                break
+        name = "".join(parts)
+        if len(parts) > 1 and (name in _RUNS or name in ("eval", "child_process", "Function")):
+            self._add("sec_hidden_name", self._tokens[index].line, name)
 
     def _learn(self) -> None:
         tokens = self._tokens

@@ -45,7 +45,7 @@ def pieces_of(text: str, first_line: int = 1) -> list[Piece]:
     index = 0
     while index < len(lines):
         line = lines[index]
-        fence = _FENCE.match(line)
+        fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
         if fence is not None:
             end = _fence_end(lines, index + 1, fence.group(1))
             found.append(
@@ -55,7 +55,7 @@ def pieces_of(text: str, first_line: int = 1) -> list[Piece]:
             )
             index = end + 1
             continue
-        title = _HEADING.match(line)
+        title = _HEADING.match(line) if "#" in line else None
         if title is not None:
             level = len(title.group(1))
             titles = [item for item in titles if item[0] < level] + [(level, title.group(2)[:200])]
@@ -81,7 +81,11 @@ def _kind(line: str) -> str:
 
 
 def _continues(line: str, kind: str) -> bool:
-    if not line.strip() or _FENCE.match(line) is not None or _HEADING.match(line) is not None:
+    if not line.strip():
+        return False
+    if ("```" in line or "~~~" in line) and _FENCE.match(line) is not None:
+        return False
+    if "#" in line and _HEADING.match(line) is not None:
         return False
     return _kind(line) == kind or (kind == "prose" and line.startswith((" ", "\t")) and _kind(line) != "quote")
 
@@ -125,7 +129,7 @@ def _fenced(text: str) -> list[tuple[int, int]]:
     offset = 0
     mark = ""
     for line in text.split("\n"):
-        fence = _FENCE.match(line)
+        fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
         if start < 0 and fence is not None:
             start, mark = offset, fence.group(1)
         elif start >= 0 and line.strip().startswith(mark) and not line.strip().strip(mark[0]):

@@ -9,7 +9,7 @@ import warnings
 from prowess.validation.security import places
 from prowess.validation.security.commands import INTERPRETERS, program_name
 from prowess.validation.security.python_flow import Flow
-from prowess.validation.security.python_values import GAP, Values, is_decoder
+from prowess.validation.security.python_values import GAP, Nodes, Values, is_decoder
 from prowess.validation.security.rules import Finding
 from prowess.validation.security.shell import Shell
 from prowess.validation.security.uses import Use
@@ -39,6 +39,9 @@ _SENDS = re.compile(
 _NETWORK = re.compile(
     r"^(?:requests|httpx|aiohttp|urllib3|urllib\.request|http\.client|socket|smtplib|ftplib|paramiko|websockets?|websocket)\b"
 )
+_TALKS = frozenset(
+    "requests httpx aiohttp urllib3 urllib http socket smtplib ftplib paramiko websockets websocket boto3".split()
+)
 _HEADERS = frozenset("headers auth cookies timeout verify cert token api_key allow_redirects".split())
 _BODIES = frozenset("json data files params content".split())
 _OPEN = frozenset({"open", "io.open", "codecs.open"})
@@ -52,11 +55,19 @@ _DELETES = frozenset("os.remove os.unlink os.rmdir shutil.rmtree os.removedirs".
 _SPIES = re.compile(
     r"^(?:pynput|keyboard\.(?:on_press|hook|record)|pyautogui\.screenshot|mss\.|PIL\.ImageGrab|ImageGrab|cv2\.VideoCapture|sounddevice\.rec|pyaudio|pyxhook)"
 )
-_WHOLE_ENVIRONMENT = frozenset({"environment"})
+_SPYING = frozenset("pynput keyboard pyautogui mss PIL ImageGrab cv2 sounddevice pyaudio pyxhook".split())
 _SQL = re.compile(
     r"^\s*(?:select\b.{1,300}\bfrom\b|insert\s+into\b|update\b.{1,200}\bset\b|delete\s+from\b|drop\s+table\b)",
     re.IGNORECASE | re.DOTALL,
 )
+_WORTH_READING = tuple(
+    """exec eval system popen Popen subprocess spawn __import__ getattr import_module socket pickle marshal FunctionType environ keyring
+    cookie win32crypt pyperclip secretstorage .ssh id_rsa id_ed25519 .aws .azure .netrc .gnupg .config .kube .docker credentials .npmrc
+    .pypirc .pgpass eychain eychains wallet seed mnemonic hrome irefox /etc/ /proc/ .bashrc .zshrc .bash_ .zprofile .zshenv .profile cron
+    systemd autostart LaunchAgents LaunchDaemons .git/hooks authorized_keys rmtree setuid setgid seteuid chmod pynput pyxhook ImageGrab
+    screenshot VideoCapture sounddevice pyaudio keyboard xmrig stratum ctypes LD_PRELOAD execute creationflags""".split()
+)
+"""An example in a document that has none of these words has nothing that weighs there, and is not parsed"""
 _ENDS = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
 _WAITS = re.compile(
     r"sleep|wait|recv|read|input|get|accept|poll|select|join|exit|next|run|serve|listen|fetch|request|query|sync|update|tick|send|handle"
@@ -67,37 +78,30 @@ def read_python(text: str, file: str, line: int = 1, *, document: bool = False) 
     """Findings and uses of one script; text that is no Python yields ``sec_unparsable`` and nothing else."""
     if len(text) > MAX_PYTHON_CHARACTERS:
         return [Finding("sec_too_large", file, line, str(len(text)), document)], []
+    if document and not any(word in text for word in _WORTH_READING):
+        return [], []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        nodes = _nodes(tree)
+        nodes = Nodes(tree, MAX_NODES)
     except (RecursionError, MemoryError):
         return [Finding("sec_too_deep", file, line, "", document)], []
     except (SyntaxError, ValueError) as error:
         place = line - 1 + (getattr(error, "lineno", None) or 1)
         return [Finding("sec_unparsable", file, place, str(getattr(error, "msg", error)), document)], []
-    if len(nodes) >= MAX_NODES:
-        return [Finding("sec_too_large", file, line, f"{len(nodes)}", document)], []
+    if len(nodes.all) >= MAX_NODES:
+        return [Finding("sec_too_large", file, line, f"{len(nodes.all)}", document)], []
     reader = _Reader(nodes, file, line - 1, document)
     try:
         reader.run()
     except RecursionError:
-        reader.add("sec_too_deep", nodes[0], "")
+        reader.add("sec_too_deep", nodes.all[0], "")
     return reader.findings, reader.uses
 
 
-def _nodes(tree: ast.AST) -> list[ast.AST]:
-    nodes: list[ast.AST] = [tree]
-    for node in nodes:
-        nodes.extend(ast.iter_child_nodes(node))
-        if len(nodes) >= MAX_NODES:
-            break
-    return nodes
-
-
 class _Reader:
-    def __init__(self, nodes: list[ast.AST], file: str, offset: int, document: bool) -> None:
+    def __init__(self, nodes: Nodes, file: str, offset: int, document: bool) -> None:
         self.findings: list[Finding] = []
         self.uses: list[Use] = []
         self._nodes = nodes
@@ -106,21 +110,12 @@ class _Reader:
         self._document = document
         self.values = Values(nodes)
         self.flow = Flow(nodes, self.values)
-        self._guards = {
-            id(item)
-            for node in nodes
-            if isinstance(node, ast.If) and self._is_date(node.test)
-            for item in ast.walk(node)
-        }
+        self._guards = {id(item) for node in nodes.of(ast.If) if self._is_date(node.test) for item in ast.walk(node)}
         self._executes = any(
-            isinstance(node, ast.Call) and _called(node) in ("execute", "executemany", "executescript")
-            for node in nodes
+            _called(node) in ("execute", "executemany", "executescript") for node in nodes.of(ast.Call)
         )
         self._parameters = {
-            item.arg
-            for node in nodes
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            for item in node.args.args
+            item.arg for node in nodes.among((ast.FunctionDef, ast.AsyncFunctionDef)) for item in node.args.args
         }
 
     def add(self, code: str, node: ast.AST, what: str) -> None:
@@ -134,21 +129,25 @@ class _Reader:
 
     def run(self) -> None:
         """Apply all rules once to every node."""
-        for node in self._nodes:
-            if isinstance(node, ast.Call):
-                self._call(node, self.values.name_of(node.func))
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                self._import(node)
-            elif isinstance(node, ast.Subscript):
-                self._subscript(node)
-            elif isinstance(node, ast.While):
-                self._loop(node)
-            elif isinstance(node, ast.JoinedStr):
-                self._sql(node)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 4096:
-                self._constant(node, node.value)
-            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-                self._repeat(node)
+        nodes = self._nodes
+        for call in nodes.of(ast.Call):
+            self._call(call, self.values.name_of(call.func))
+        for origin in nodes.among((ast.Import, ast.ImportFrom)):
+            self._import(origin)
+        for part in nodes.of(ast.Subscript):
+            self._subscript(part)
+        for loop in nodes.of(ast.While):
+            self._loop(loop)
+        for walk in nodes.of(ast.For):
+            self._sweep(walk)
+        for text in nodes.of(ast.JoinedStr):
+            self._sql(text)
+        for constant in nodes.of(ast.Constant):
+            if constant.value.__class__ is str and 3 < len(constant.value) < 4096:
+                self._constant(constant, constant.value)
+        for product in nodes.of(ast.BinOp):
+            if isinstance(product.op, ast.Mult):
+                self._repeat(product)
 
     # ---- single nodes
 
@@ -170,6 +169,8 @@ class _Reader:
                 self.add("sec_environment_poison", node, name)
 
     def _constant(self, node: ast.Constant, value: str) -> None:
+        if "." not in value and "/" not in value and "xmrig" not in value.lower():
+            return
         if places.MESSAGE_HOOKS.search(value) or ("http" in value and places.DROP_HOSTS.search(value)):
             self.add("sec_drop_host", node, value)
         elif "://" in value and any(places.is_bare_address(host) for host in places.hosts_in(value)):
@@ -189,6 +190,25 @@ class _Reader:
             if isinstance(inner, ast.Call) and _WAITS.search(_called(inner).lower()):
                 return
         self.add("sec_endless", node, "while True")
+
+    def _sweep(self, node: ast.For) -> None:
+        """A walk over the whole home or system whose every file is deleted, with no condition between."""
+        call = node.iter
+        if not isinstance(call, ast.Call):
+            return
+        start = call.func.value if isinstance(call.func, ast.Attribute) and _called(call) in ("rglob", "glob") else None
+        if self.values.name_of(call.func) in ("os.walk", "os.scandir") and call.args:
+            start = call.args[0]
+        root = self.values.text_of(start) if start is not None else None
+        if root is None or root.rstrip("/") not in ("", "~", "/home", "/root", "/Users", "/etc", "/usr", "/var"):
+            return
+        inside = [item for part in node.body for item in ast.walk(part)]
+        if any(isinstance(item, ast.If | ast.Match | ast.IfExp) for item in inside):
+            return
+        for item in inside:
+            if isinstance(item, ast.Call) and (self.values.name_of(item.func) in _DELETES or _called(item) == "unlink"):
+                self.add("sec_destruction", item, f"{_source(call)}: {_source(item)}")
+                return
 
     def _repeat(self, node: ast.BinOp) -> None:
         for one, other in ((node.left, node.right), (node.right, node.left)):
@@ -241,7 +261,7 @@ class _Reader:
             self._unpickle(node, name, first)
         elif name in ("getattr", "importlib.import_module") and len(node.args) >= 1:
             self._lookup(node, name)
-        if _SPIES.match(name):
+        if name.partition(".")[0] in _SPYING and _SPIES.match(name):
             self.add("sec_spying", node, name)
         if name in ("os.getenv", "os.environ.get"):
             self._use("env_read", self.values.text_of(first), node)
@@ -298,6 +318,9 @@ class _Reader:
             self.add("sec_remote_run", node, f"{name}({_source(first)})")
         elif "decoded" in labels or _is_decoding(self.values, first):
             self.add("sec_decode_run", node, f"{name}({_source(first)})")
+        started = {item.id for item in ast.walk(first) if isinstance(item, ast.Name)} - {"sys", "str"}
+        if started and started & self.flow.downloads():
+            self.add("sec_download_run", node, f"{name}({_source(first)})")
         if any(item.arg == "creationflags" for item in node.keywords):
             self.add("sec_spawn_hidden", node, name)
         if id(node) in self._guards:
@@ -354,6 +377,8 @@ class _Reader:
     # ---- network
 
     def _network(self, node: ast.Call, name: str, first: ast.expr | None) -> None:
+        if name.partition(".")[0] not in _TALKS:
+            return
         sends = _SENDS.search(name) is not None
         if not sends and not _NETWORK.match(name):
             return
@@ -372,7 +397,7 @@ class _Reader:
             if key.arg == "verify" and isinstance(key.value, ast.Constant) and key.value.value is False:
                 self.add("sec_tls_off", node, f"{name}(verify=False)")
         if name in ("socket.socket.connect", "socket.create_connection"):
-            joined = " ".join(self.values.name_of(item.func) for item in self._nodes if isinstance(item, ast.Call))
+            joined = " ".join(self.values.name_of(item.func) for item in self._nodes.of(ast.Call))
             if "os.dup2" in joined or "pty.spawn" in joined:
                 self.add("sec_reverse_shell", node, name)
         if name == "urllib.request.urlretrieve" and len(node.args) > 1:

@@ -14,6 +14,7 @@ from prowess.validation.security.words import UNKNOWN, Command, Pipeline, pipeli
 MAX_SHELL_CHARACTERS = 256 * 1024
 
 _DECODERS = frozenset("base64 base32 xxd openssl uudecode gunzip zcat rev tr".split())
+_ASKERS = frozenset("nslookup dig host ping drill getent".split())
 _TALKERS = frozenset("nc ncat netcat telnet socat".split())
 _ROOTS = re.compile(
     r"/|/\*|~/?|~/\*|/\.\*?|\*|\.|/(?:etc|usr|var|home|boot|bin|lib|root|Users|System|opt)(?:/\*?)?|[A-Z]:[/\\]?\*?",
@@ -278,6 +279,12 @@ class Shell:
         for index, word in enumerate(program.arguments[:-1]):
             if word in ("-o", "--output", "-O", "-OutFile") and not program.arguments[index + 1].startswith("http"):
                 self._downloaded[_base(program.arguments[index + 1])] = line
+            if (
+                re.fullmatch(r"-[a-zA-Z]*[oO]|--output(?:-document)?|-OutFile", word)
+                and UNKNOWN in program.arguments[index + 1]
+            ):
+                for name in program.command.sources.split():
+                    self._downloaded[name] = line
         if "-O" in program.arguments or program.name == "wget" or "-LO" in line or "-sO" in line:
             for word in program.arguments:
                 if word.startswith("http"):
@@ -290,6 +297,11 @@ class Shell:
         for word in candidates:
             source = self._downloaded.get(_base(word))
             if source is not None and ("/" in word or program.name in INTERPRETERS):
+                self._download_run(source, program.line, whole)
+        if candidates and candidates[-1] == UNKNOWN and program.name in (UNKNOWN, *INTERPRETERS):
+            names = program.command.sources.split()
+            source = self._downloaded.get(names[0]) if names else None
+            if source is not None:
                 self._download_run(source, program.line, whole)
 
     def _substituted(self, command: Command, programs: list[Program]) -> None:
@@ -305,9 +317,13 @@ class Shell:
             self._download_run(" ".join(item.text for item in inner), command.line, shown)
         if (runs or UNKNOWN in outer) and names & {"base64", "base32", "xxd"} and _decodes(shown):
             self._add("sec_decode_run", command.line, shown)
-        if outer & {"nslookup", "dig", "host", "ping"} and any(
-            self._is_secret(item, list(resolve(item))) or "whoami" in item.text or "cat" in item.words[:1]
-            for item in inner
+        named = set(command.sources.replace("$", "").split()) & self._secret_variables
+        if outer & _ASKERS and (
+            named
+            or any(
+                self._is_secret(item, list(resolve(item))) or "whoami" in item.text or "cat" in item.words[:1]
+                for item in inner
+            )
         ):
             self._add("sec_exfiltration", command.line, shown)
         for program in programs:
@@ -404,6 +420,30 @@ def _rm(arguments: list[str], line: str) -> Iterator[str]:
                 yield "sec_destruction"
 
 
+def _find(arguments: list[str], line: str) -> Iterator[str]:
+    """``find ~ -delete`` and ``find / -exec rm``, with nothing that narrows what is found."""
+    if not (arguments and _ROOTS.fullmatch(arguments[0]) and arguments[0] not in (".", "*")):
+        return
+    narrows = (
+        "-name",
+        "-iname",
+        "-path",
+        "-ipath",
+        "-regex",
+        "-mtime",
+        "-mmin",
+        "-atime",
+        "-size",
+        "-newer",
+        "-empty",
+        "-maxdepth",
+    )
+    if re.search(r"-delete\b|-exec(?:dir)?\s+(?:rm|shred|unlink)\b", line) and not any(
+        word in narrows for word in arguments
+    ):
+        yield "sec_destruction"
+
+
 def _dd(arguments: list[str], line: str) -> Iterator[str]:
     if _DEVICE.search(line):
         yield "sec_destruction"
@@ -462,6 +502,7 @@ def _schtasks(arguments: list[str], line: str) -> Iterator[str]:
 
 
 _HANDLERS = {
+    "find": _find,
     "rm": _rm,
     "dd": _dd,
     "mkfs": _always_destroys,

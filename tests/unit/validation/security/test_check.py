@@ -14,7 +14,7 @@ from prowess.validation.security.check import check_security
 from prowess.validation.security.rules import MEDIUM_LIMIT, RULES, Finding, thin_out, verdict_of
 from prowess.validation.security.version import rules_version, version_of
 
-FILES = ["prose_en.yaml", "prose_zh.yaml", "code.yaml", "held_out.yaml", "held_out_2.yaml"]
+FILES = ["prose_en.yaml", "prose_zh.yaml", "code.yaml", "held_out.yaml", "held_out_2.yaml", "held_out_3.yaml"]
 
 
 @pytest.mark.parametrize("name", FILES)
