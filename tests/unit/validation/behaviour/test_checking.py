@@ -63,10 +63,7 @@ def test_v2_v4_a_good_script_passes_its_cases_and_every_bound(tmp_path: Path, sa
         {"name": "no JSON", "params": {"text": "{"}, "error": "TextIsNoJson"},
         {"name": "too wide", "params": {"text": "1", "indent": 9}, "error": "invalid_input"},
     ]
-    folder = format_json_skill(tmp_path, script=script, cases=cases)
-    declared = (folder / "prowess.yaml").read_text(encoding="utf-8")
-    tool = "- name: format_json\n"
-    (folder / "prowess.yaml").write_text(declared.replace(tool, f"{tool}  errors: [{{code: TextIsNoJson}}]\n"))
+    folder = format_json_skill(tmp_path, script=script, cases=cases, errors=["TextIsNoJson"])
     found = checked(folder, sandbox)
     assert (found["verdict"], found["issues"]) == ("pass", [])
     assert {"sorts", "no JSON", "too wide", "boundary: usual", "boundary: text: long"} <= found["cases"].keys()
