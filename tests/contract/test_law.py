@@ -562,6 +562,7 @@ def test_g14_explain_names_the_layer_and_what_decides(open_app: OpenApp) -> None
         "guard": "silent",
         "consent": "allow",
         "approval": "silent",
+        "quota": "silent",
     }
     narrower = app.grant(user=USER, skill="recaller", code="memory:read", agent=None, resource=None)
     assert narrower == granted

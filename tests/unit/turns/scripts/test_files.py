@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.scripts import write_skill
+from tests.support.scripts import enter_unproven, write_skill
 
 import prowess
 from prowess.turns.scripts.files import ScriptFiles
@@ -13,7 +13,8 @@ from prowess.turns.scripts.files import ScriptFiles
 def test_x6_files_are_read_once_and_the_oldest_make_room(tmp_path: Path) -> None:
     app = prowess.open("sqlite://", sandbox="refuse")
     for name in ("one", "two"):
-        app.add_skill(write_skill(tmp_path, "def run():\n    return 1", name=name, files={"assets/a.txt": "x" * 600}))
+        files_of_it = {"assets/a.txt": "x" * 600}
+        enter_unproven(app, write_skill(tmp_path, "def run():\n    return 1", name=name, files=files_of_it))
     files = ScriptFiles(app._parts.database, limit=1_300)
     digests = {name: app.skill(name).digest for name in ("one", "two")}
     first = files.of("default", "one", "1.0.0", digests["one"])
