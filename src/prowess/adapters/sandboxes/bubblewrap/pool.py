@@ -19,6 +19,8 @@ from prowess.sandbox.model import SandboxProfile
 PER_PROFILE = 2
 TOTAL = 4
 IDLE_S = 60.0
+PAUSE_S = 0.012
+"""before more are started: the run that took one has the processor first"""
 _log = logging.getLogger(__name__)
 
 
@@ -111,7 +113,12 @@ class Pool:
                 profile = self._wanted.pop() if self._wanted else None
             self._drop_idle()
             if profile is not None:
+                self._let_run()
                 self._fill_one(profile)
+
+    def _let_run(self) -> None:
+        with self._change:
+            self._change.wait_for(lambda: self._closed, PAUSE_S)
 
     def _fill_one(self, profile: SandboxProfile) -> None:
         while True:
