@@ -22,7 +22,7 @@ def level(permissions: dict[str, Any], requirements: list[dict[str, str]] | None
 TABLE = [
     ({}, 0),
     ({"memory": {"read_layers": ["L1"]}}, 0),
-    ({"filesystem": {"read": ["/work/**"]}}, 1),
+    ({"filesystem": {"read": ["/data/**"]}}, 1),
     ({"memory": {"read_layers": ["L1", "L2", "L3"], "write_layers": ["L1"]}}, 1),
     ({"env_vars": {"read": ["LANG"]}}, 1),
     ({"filesystem": {"write": ["/out/*.json"]}}, 2),

@@ -15,19 +15,6 @@ from prowess.skills.manifest import ParameterSpec, ReturnSpec
 from prowess.skills.parameters import compile_parameters, fits
 
 
-class _Compiled(RootModel[Any]):
-    """A model whose JSON Schema was compiled from a manifest."""
-
-    @classmethod
-    def model_json_schema(cls, *_args: Any, **_more: Any) -> dict[str, Any]:
-        """The compiled schema."""
-        return cls._schema()
-
-    @classmethod
-    def _schema(cls) -> dict[str, Any]:
-        raise NotImplementedError
-
-
 class _Judged:
     """Makes pydantic ask a function about each value instead of judging by itself."""
 
@@ -81,5 +68,10 @@ def _judge(spec: ParameterSpec) -> Callable[[Any], Any]:
 
 def _model(name: str, judged: core_schema.CoreSchema, schema: Callable[[], dict[str, Any]]) -> type[BaseModel]:
     compiled = cache(schema)
-    base = type("_Base", (_Compiled,), {"_schema": classmethod(lambda _cls: dict(compiled())), "__module__": __name__})
+
+    def json_schema(_cls: object, *_args: Any, **_more: Any) -> dict[str, Any]:
+        return dict(compiled())  # as the manifest compiles to, whatever pydantic would make of it
+
+    members = {"model_json_schema": classmethod(json_schema), "__module__": __name__}
+    base = type("_Base", (RootModel[Any],), members)
     return create_model(name, __base__=base, root=(Annotated[Any, _Judged(judged)], ...))
